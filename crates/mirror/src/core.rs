@@ -19,9 +19,6 @@
 //!   durable on the others before any write or flush that it missed is acknowledged ([`Mirror::ack`] waits for it). If all
 //!   legs fail, none is dropped, the client gets the error, and the regions need copying.
 //! - *Halt.* If no leg accepts the record of a drop, nothing is acknowledged any more until the mirror is started again.
-//! - *Overwritten.* A copy of the superblock is only overwritten if it is what was written there last, and each tick reads both back. A leg that
-//!   has another one was overwritten by somebody, perhaps with an old copy of itself: it and those that are copied to are dropped, and behind
-//!   from byte 0. If it is the last leg in sync, the mirror halts.
 //! - *Published.* What queues read without this object is as [`shared`](crate::shared) says. It is published at the end of each event,
 //!   before its orders are carried out.
 //! - *Exclusion.* Writes, copies and scrubbed ranges that overlap are carried out one after the other, in order of arrival.
@@ -54,8 +51,6 @@ const EBUSY: Errno = 16;
 const EINVAL: Errno = 22;
 const ENOSPC: Errno = 28;
 const ESHUTDOWN: Errno = 108;
-/// A block on a leg is not what was expected. The kernel has no such error.
-pub const UNEXPECTED: Errno = -1;
 
 /// Ticks between two clean-ups of the log while writes are issued.
 const CLEAN_TICKS: u64 = 5;
@@ -69,9 +64,6 @@ pub struct Settings {
     pub copies: u32,
     /// Whether epochs are recorded. Without them a leg that was restored from a copy may not be noticed: only to test that this is found.
     pub epochs: bool,
-    /// Added to the generation by the first record after a start, a random number. Otherwise two histories that begin with the same state
-    /// reach the same generations: when all legs are restored from one moment, a leg of the abandoned history would look current.
-    pub jump: u16,
 }
 
 impl Default for Settings {
@@ -80,7 +72,6 @@ impl Default for Settings {
             copy_bytes: 256 << 10,
             copies: 4,
             epochs: true,
-            jump: 0,
         }
     }
 }
@@ -221,16 +212,6 @@ pub enum Buffer {
     },
     /// These bytes are written.
     Block(Box<[u8; BLOCK]>),
-    /// A copy of the superblock is written. First, it is read: if it is not `expected`, nothing is written, and the op fails as
-    /// [`UNEXPECTED`]. It is written if it cannot be read.
-    Superblock {
-        /// `None`: it is not read.
-        expected: Option<Box<[u8; BLOCK]>>,
-        /// What is written.
-        new: Box<[u8; BLOCK]>,
-    },
-    /// What is read has to be this. Otherwise, the op fails as [`UNEXPECTED`].
-    Expected(Box<[u8; BLOCK]>),
 }
 
 /// What an op does.
@@ -305,10 +286,6 @@ pub enum Cause {
     Short,
     /// Its file was removed or replaced.
     Replaced,
-    /// Somebody overwrote it, perhaps with an old copy of itself.
-    Overwritten,
-    /// It was copied to while another leg was overwritten.
-    Source,
 }
 
 /// A write or flush that a leg failed.
@@ -340,13 +317,8 @@ pub enum Change {
 pub enum Notice {
     /// The state of the legs is recorded, if it was not: those that are missing are behind.
     Recorded,
-    /// This happened to the last leg in sync, which stays.
-    Last {
-        /// The leg.
-        leg: usize,
-        /// [`Cause::Replaced`], or [`Cause::Overwritten`]: the mirror halts.
-        cause: Cause,
-    },
+    /// The file of the only leg in sync was removed or replaced. The leg stays.
+    LastReplaced(usize),
     /// A leg is behind now.
     Dropped {
         /// The leg.
@@ -390,7 +362,7 @@ pub enum Notice {
         /// Ranges that a leg failed to read.
         unread: u64,
     },
-    /// No leg accepted the record of a drop, or the last leg in sync was overwritten: every request fails until the next start.
+    /// No leg accepted the record of a drop: every request fails until the next start.
     Halted,
 }
 
@@ -480,12 +452,6 @@ enum Work {
         /// While the second copies are written: legs whose first one failed.
         failed: Option<LegSet>,
     },
-    /// A copy of the superblock is read back.
-    Look {
-        copy: usize,
-        /// Superblocks that had been written to the leg when it began.
-        written: u64,
-    },
     Scrub {
         from: Option<usize>,
         offset: u64,
@@ -500,7 +466,7 @@ impl Work {
     /// What its ops in flight change; `None`: they read.
     fn change(&self) -> Option<Change> {
         match self {
-            Work::Read { .. } | Work::Look { .. } => None,
+            Work::Read { .. } => None,
             Work::Write { .. } => Some(Change::Write),
             Work::Flush { .. } => Some(Change::Flush),
             Work::Copy { writing, .. } => writing.then_some(Change::Copy),
@@ -544,46 +510,10 @@ struct Leg {
     first_copy: usize,
     /// A generation that both copies have at least.
     seen: u64,
-    superblocks: Superblocks,
     /// The last write or flush that it failed.
     failure: Option<Failure>,
     /// Why it was dropped, or is not what it should be.
     cause: Option<Cause>,
-}
-
-/// The superblocks of a leg that gets writes.
-#[derive(Debug, Default)]
-struct Superblocks {
-    /// The copies as they are on it; `None`: not known, or being written.
-    known: [Option<Box<[u8; BLOCK]>>; 2],
-    /// The copy that is being written.
-    writing: Option<(usize, Box<[u8; BLOCK]>)>,
-    /// Those that were written, also if that failed.
-    written: u64,
-    /// It is being read back.
-    looking: [bool; 2],
-}
-
-impl Superblocks {
-    fn known(known: [Option<Box<[u8; BLOCK]>>; 2]) -> Superblocks {
-        Superblocks {
-            known,
-            ..Superblocks::default()
-        }
-    }
-
-    /// A copy is being written. Returns what is overwritten, if that is known.
-    fn write(&mut self, copy: usize, new: &[u8; BLOCK]) -> Option<Box<[u8; BLOCK]>> {
-        self.written += 1;
-        self.writing = Some((copy, Box::new(*new)));
-        self.known[copy].take()
-    }
-
-    fn wrote(&mut self, result: Result<(), Errno>) {
-        if let (Ok(()), Some((copy, block))) = (result, self.writing.take()) {
-            self.known[copy] = Some(block);
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -643,10 +573,8 @@ struct Epoch {
 }
 
 /// What is stored on a leg at the start.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
-    /// Both copies of the superblock; `None`: it cannot be read.
-    pub superblocks: [Option<Box<[u8; BLOCK]>>; 2],
     /// The copy of the superblock that was used, 0 or 1.
     pub copy: usize,
     /// The highest number of a write of the log.
@@ -752,7 +680,6 @@ impl Mirror {
                 promoted: false,
                 first_copy: 1 - stored[leg].copy,
                 seen: part.member.seen,
-                superblocks: Superblocks::known(stored[leg].superblocks.clone()),
                 failure: None,
                 cause: None,
             })
@@ -1093,38 +1020,15 @@ impl Mirror {
         match result {
             Ok(()) => fan.ok.add(leg),
             Err(error) => {
-                let error = if error == UNEXPECTED { EIO } else { error };
                 fan.error = error;
                 if let Some(change) = work.change() {
                     self.legs[leg].failure = Some(Failure { change, error });
                 }
             }
         }
-        let work = *work;
-        let ended = fan.pending.is_empty().then(|| std::mem::take(fan));
-        if self.is_overwritten(leg, work, result) {
-            self.drop_for_good(leg, Cause::Overwritten, orders);
-        }
-        if let Some(fan) = ended {
+        if fan.pending.is_empty() {
+            let fan = std::mem::take(fan);
             self.ended(task, fan, choose, orders);
-        }
-    }
-
-    /// Whether an op that has ended shows that somebody overwrote the superblock of a leg.
-    fn is_overwritten(&mut self, leg: usize, work: Work, result: Result<(), Errno>) -> bool {
-        let superblocks = &mut self.legs[leg].superblocks;
-        let unexpected = result == Err(UNEXPECTED);
-        match work {
-            Work::Record { .. } => {
-                superblocks.wrote(result);
-                unexpected
-            }
-            // A write that began meanwhile may have changed what was read.
-            Work::Look { copy, written } => {
-                superblocks.looking[copy] = false;
-                unexpected && superblocks.written == written
-            }
-            _ => false,
         }
     }
 
@@ -1160,7 +1064,6 @@ impl Mirror {
                 self.log_ended(block, fan, orders);
             }
             Work::Record { .. } => self.record_ended(task, fan, orders),
-            Work::Look { .. } => self.end_task(task),
             Work::Scrub { .. } => self.scrub_step(task, fan, orders),
         }
     }
@@ -1205,27 +1108,19 @@ impl Mirror {
         let Some(one) = self.legs.get_mut(leg) else {
             return;
         };
-        one.given &= cause != Cause::Replaced;
-        let last = one.online;
-        if last && cause != Cause::Short && one.cause != Some(cause) {
-            orders.push(Order::Notice(Notice::Last { leg, cause }));
+        if cause == Cause::Replaced {
+            one.given = false;
+            if one.online && one.cause != Some(cause) {
+                orders.push(Order::Notice(Notice::LastReplaced(leg)));
+            }
         }
         if one.cause != Some(Cause::Replaced) {
             one.cause = Some(cause);
         }
         let nothing = LegState::Behind { copied: 0 };
-        if !one.online && !one.removed {
-            self.version += u64::from(one.state != nothing);
+        if !one.online && !one.removed && one.state != nothing {
             (one.state, one.copied) = (nothing, 0);
-        }
-        if cause == Cause::Overwritten {
-            // They may have got what was read there.
-            for behind in self.online().without(self.in_sync()).iter() {
-                self.drop_for_good(behind, Cause::Source, orders);
-            }
-            if last {
-                self.halt(orders);
-            }
+            self.version += 1;
         }
     }
 
@@ -1264,7 +1159,6 @@ impl Mirror {
             promoted: false,
             first_copy: 0,
             seen: 0,
-            superblocks: Superblocks::default(),
             failure: None,
             cause: None,
         });
@@ -1320,7 +1214,6 @@ impl Mirror {
         if !stored.is_some_and(|stored| stored.line == line && stored.generation >= one.seen) {
             one.state = LegState::Behind { copied: 0 };
         }
-        one.superblocks = Superblocks::default();
         if let LegState::Behind { copied } = one.state {
             // What was copied later may not be durable.
             one.copied = copied;
@@ -1827,7 +1720,6 @@ impl Mirror {
         if self.halted {
             return;
         }
-        self.look(orders);
         self.epoch_tick(orders);
         let due = self.epoch.open && self.ticks.is_multiple_of(CLEAN_TICKS);
         if due && self.clean(self.ticks - CLEAN_TICKS) && !self.cleaning {
@@ -1846,27 +1738,6 @@ impl Mirror {
             if one.online && !one.flushing && bytes > copied + step && bytes < length {
                 self.copied(leg, bytes, orders);
             }
-        }
-    }
-
-    /// Reads the superblocks back.
-    fn look(&mut self, orders: &mut Vec<Order>) {
-        let legs = match self.stopping {
-            true => LegSet::NONE,
-            false => self.online(),
-        };
-        for (leg, copy) in legs.iter().flat_map(|leg| [(leg, 0), (leg, 1)]) {
-            let superblocks = &mut self.legs[leg].superblocks;
-            let known = superblocks.known[copy].clone();
-            let Some(expected) = known.filter(|_| !superblocks.looking[copy]) else {
-                continue;
-            };
-            superblocks.looking[copy] = true;
-            let written = superblocks.written;
-            let task = self.add_task(Work::Look { copy, written });
-            let range = (COPIES[copy], BLOCK as u32);
-            let buffer = Buffer::Expected(expected);
-            self.issue(task, leg, OpKind::Read, range, buffer, orders);
         }
     }
 
@@ -1931,7 +1802,7 @@ impl Mirror {
         self.differed = differ || (self.differed && self.copied_at >= self.flushed);
         let source = self.in_sync().first().filter(|_| self.differed);
         self.assembly.source = source.map(|leg| self.assembly.parts[leg].member.uuid);
-        self.assembly.generation += 1 + u64::from(std::mem::take(&mut self.settings.jump));
+        self.assembly.generation += 1;
         self.recording = true;
         self.epoch.due = false;
         self.promoted = self.legs_where(|leg| leg.promoted);
@@ -1960,12 +1831,9 @@ impl Mirror {
             }
             let mut removed = self.legs.iter().map(|leg| leg.removed);
             (superblock.members).retain(|_| !removed.next().unwrap_or(false));
-            let one = &mut self.legs[leg];
-            let copy = one.first_copy ^ usize::from(second);
+            let copy = self.legs[leg].first_copy ^ usize::from(second);
             let range = (COPIES[copy], BLOCK as u32);
-            let new = Box::new(superblock.encode());
-            let expected = one.superblocks.write(copy, &new);
-            let buffer = Buffer::Superblock { expected, new };
+            let buffer = Buffer::Block(Box::new(superblock.encode()));
             let kind = OpKind::Write { fua: true };
             self.issue(task, leg, kind, range, buffer, orders);
         }
@@ -2073,9 +1941,7 @@ impl Mirror {
     }
 
     fn halt(&mut self, orders: &mut Vec<Order>) {
-        if std::mem::replace(&mut self.halted, true) {
-            return;
-        }
+        self.halted = true;
         orders.push(Order::Notice(Notice::Halted));
         while let Some((_, id)) = self.acks.pop_front() {
             self.reply(id, Err(EIO), orders);

@@ -10,7 +10,7 @@
 //! shorter and longer meanwhile.
 //!
 //! Legs are restored from copies that were made at any moment, several of them at a time and from different moments, and the file of a leg is
-//! replaced by such a copy while it is served, or it is overwritten by one in place then, or restored before it is taken back. A copy is refused, or copied to; what is read is never older than what was acknowledged.
+//! replaced by such a copy while it is served, or it is restored before it is taken back. A copy is refused, or copied to; what is read is never older than what was acknowledged.
 //!
 //! Not simulated, because nothing notices it: a leg that is made shorter and longer between two looks at its length, or while no
 //! mirror is served; and a copy of a leg in sync, if no tick, clean stop or first write followed and neither superblocks nor log
@@ -30,8 +30,7 @@ use std::rc::Rc;
 use iodyno_mirror::LegSet;
 use iodyno_mirror::assembly::{self, Assembly, Fault};
 use iodyno_mirror::core::{
-    Access, Buffer, Cause, Event, Mirror, Notice, Op, OpKind, Order, Request, Settings, Stored,
-    UNEXPECTED,
+    Access, Buffer, Event, Mirror, Notice, Op, OpKind, Order, Request, Settings, Stored,
 };
 use iodyno_mirror::intent::Bits;
 use iodyno_mirror::superblock::{BLOCK, COPIES, DATA, Geometry, LOG, LegState, Member, Superblock};
@@ -210,7 +209,6 @@ struct Counts {
     in_sync: u64,
     refused: u64,
     replaced: u64,
-    overwritten: u64,
 }
 
 /// How legs misbehave in a life.
@@ -283,10 +281,6 @@ struct Life {
     first_write: Option<(u64, u64)>,
     /// Disks whose files were replaced, by these.
     replaced: HashMap<usize, Disk>,
-    /// A superblock could not be written: it is not known what is there.
-    unknown: bool,
-    /// A leg that was overwritten, which the mirror does not know yet.
-    overwritten: Option<usize>,
 }
 
 impl World {
@@ -467,14 +461,9 @@ impl World {
             .collect();
         // This one stays.
         let right = in_sync.swap_remove(self.random.random_range(0..in_sync.len()));
-        let own = self.superblock(right).0;
-        if own.state(own.leg) != Some(LegState::InSync) {
-            // Only another leg knows that it is.
-            return false;
-        }
         let newest = stored(&self.disks[right]);
         // Before the last copies had ended, one leg was chosen for good.
-        let chosen = own.source.is_some();
+        let chosen = self.superblock(right).0.source.is_some();
         let mut restored = false;
         for _ in 0..3 {
             if self.copies.is_empty() || !self.chance(40) {
@@ -548,9 +537,8 @@ impl World {
         let disk: Vec<usize> = disk.collect();
         let parts = assembly.parts.iter().zip(&disk);
         let stored = parts.map(|(part, disk)| match part.given {
-            None => Stored::default(),
+            None => Stored { copy: 0, log: 0 },
             Some(at) => Stored {
-                superblocks: COPIES.map(|copy| self.disks[*disk].block(copy).map(Box::new)),
                 copy: self.superblock(*disk).1,
                 log: writes[at],
             },
@@ -560,7 +548,6 @@ impl World {
             copy_bytes: 4096,
             copies: self.random.random_range(1..4),
             epochs: self.epochs,
-            jump: self.random.random_range(0..4),
         };
         let mut mirror = Mirror::new(assembly, &logs, &stored, settings);
         mirror.start(orders);
@@ -583,8 +570,6 @@ impl World {
             quiet: true,
             first_write: None,
             replaced: HashMap::new(),
-            unknown: false,
-            overwritten: None,
         })
     }
 
@@ -867,7 +852,7 @@ impl World {
                     Notice::Unreadable { .. }
                     | Notice::Differs { .. }
                     | Notice::Removed(_)
-                    | Notice::Last { .. } => {}
+                    | Notice::LastReplaced(_) => {}
                 },
                 Order::Stopped => {
                     assert!(
@@ -886,17 +871,15 @@ impl World {
             (_, OpKind::Read | OpKind::Flush) => Vec::new(),
             (Buffer::Client(id), _) => vec![Content::Data(*id); sectors as usize],
             (Buffer::Own { task, part }, _) => life.own[&(*task, *part)].clone(),
-            (Buffer::Block(block) | Buffer::Superblock { new: block, .. }, _) => (block
-                .chunks_exact(SECTOR as usize))
-            .map(|bytes| Content::Bytes(Rc::new(bytes.try_into().expect("a sector"))))
-            .collect(),
-            (Buffer::None | Buffer::Expected(_), _) => panic!("a write without data"),
+            (Buffer::Block(block), _) => (block.chunks_exact(SECTOR as usize))
+                .map(|bytes| Content::Bytes(Rc::new(bytes.try_into().expect("a sector"))))
+                .collect(),
+            (Buffer::None, _) => panic!("a write without data"),
         };
         let disk = &self.disks[life.disk[op.leg]];
         if matches!(op.kind, OpKind::Write { .. })
             && op.offset >= DATA
             && matches!(op.buffer, Buffer::Client(_))
-            && life.overwritten != Some(op.leg)
         {
             check_log(disk, &op);
         }
@@ -1007,7 +990,6 @@ impl World {
         };
         let result = match fails {
             true => {
-                life.unknown |= matches!(flying.op.buffer, Buffer::Superblock { .. });
                 self.fail(life, &flying);
                 Err(5)
             }
@@ -1034,17 +1016,6 @@ impl World {
         let disk = &mut self.disks[life.disk[op.leg]];
         disk.completed += 1;
         let sectors = op.offset / SECTOR..(op.offset + u64::from(op.length)) / SECTOR;
-        if let Buffer::Superblock {
-            expected: Some(expected),
-            ..
-        }
-        | Buffer::Expected(expected) = &op.buffer
-            && disk
-                .block(op.offset)
-                .is_some_and(|found| found != **expected)
-        {
-            return Err(UNEXPECTED);
-        }
         match op.kind {
             OpKind::Flush => disk.flush(flying.issued),
             OpKind::Write { fua } => {
@@ -1060,20 +1031,17 @@ impl World {
                     return Ok(());
                 }
                 let contents = sectors.map(|sector| disk.read(sector));
-                match &op.buffer {
+                match op.buffer {
                     Buffer::Client(id) => {
-                        let (_, _, read) = life.reads.get_mut(id).expect("a read in flight");
+                        let (_, _, read) = life.reads.get_mut(&id).expect("a read in flight");
                         for (own, content) in read.iter_mut().zip(contents) {
                             *own = Some(content.data());
                         }
                     }
                     Buffer::Own { task, part } => {
-                        life.own.insert((*task, *part), contents.collect());
+                        life.own.insert((task, part), contents.collect());
                     }
-                    Buffer::Expected(_) => {}
-                    Buffer::Block(_) | Buffer::Superblock { .. } | Buffer::None => {
-                        panic!("a read without a buffer")
-                    }
+                    Buffer::Block(_) | Buffer::None => panic!("a read without a buffer"),
                 }
             }
         }
@@ -1298,7 +1266,6 @@ impl World {
                 46 if !self.calm && self.chance(60) => self.cut(life, orders),
                 47 => self.copy_leg(),
                 48 if !self.calm && self.chance(30) => self.replace(life, orders),
-                49 => self.overwrite(life, orders),
                 _ => {
                     self.complete(life, orders);
                 }
@@ -1347,69 +1314,6 @@ impl World {
             life.replaced.insert(disk, copy);
             self.counts.replaced += 1;
         }
-    }
-
-    /// A leg is overwritten in place by a copy from before its last superblock.
-    fn overwrite(&mut self, life: &mut Life, orders: &mut Vec<Order>) {
-        let leg = self.random.random_range(0..life.disk.len());
-        let disk = life.disk[leg];
-        let others = life.mirror.in_sync().without(LegSet::one(leg));
-        let unknown = |one: &InFlight| {
-            let unread = matches!(one.op.buffer, Buffer::Superblock { expected: None, .. });
-            unread && one.op.leg == leg
-        };
-        let unknown = life.unknown || life.flying.iter().any(unknown);
-        // What is read before the mirror looks at the leg may be old.
-        let rebuilt = |(leg, member): (usize, Member)| match member.state {
-            LegState::Behind { copied } if life.mirror.online().has(leg) => {
-                GEOMETRY.length - copied
-            }
-            _ => 0,
-        };
-        let rebuilt = life.mirror.members().map(rebuilt).max();
-        let regions = life.mirror.to_copy() > rebuilt.unwrap_or(0);
-        let read = !life.reads.is_empty() || !life.direct.is_empty() || regions;
-        let online = life.mirror.online().has(leg);
-        // The others stay.
-        let stay = !others.is_empty() && life.changes.is_empty();
-        if !stay || unknown || read || life.halted || !online {
-            return;
-        }
-        let mut of_leg = self.copies.iter().filter(|(of, _, _)| *of == disk);
-        let Some((_, _, copy)) = of_leg.next_back().cloned() else {
-            return;
-        };
-        let differs = |offset: &u64| copy.block(*offset) != self.disks[disk].block(*offset);
-        if !COPIES.iter().any(differs) || !self.stored_in(&copy) {
-            return;
-        }
-        let before = std::mem::replace(&mut self.disks[disk], copy);
-        life.overwritten = Some(leg);
-        life.trouble = Trouble::None;
-        if self.chance(50) {
-            let request = self.request(life, Access::Write { fua: true }, 0, 1);
-            self.event(life, Event::Request(request), orders);
-        }
-        // A record that is in progress may overtake the first look.
-        for _ in 0..2 {
-            self.event(life, Event::Tick, orders);
-            self.drain(life, orders);
-        }
-        life.overwritten = None;
-        if life.halted {
-            // Others had failed something before, so that it was the last one in sync.
-            self.disks[disk] = before;
-            return;
-        }
-        assert!(!life.mirror.online().has(leg), "a leg that was overwritten");
-        // If it was dropped for another reason just before, its superblock is older than the others call it.
-        let known = life.mirror.cause(leg) == Some(Cause::Overwritten);
-        let mut members = life.mirror.members();
-        let nothing = LegState::Behind { copied: 0 };
-        let whole = members.all(|(member, one)| member != leg || !known || one.state == nothing);
-        assert!(whole, "all of it is copied");
-        drop(members);
-        self.counts.overwritten += 1;
     }
 
     fn stored_in(&self, disk: &Disk) -> bool {
@@ -1540,7 +1444,6 @@ fn crashes(wanted: u64) {
         total.in_sync += counts.in_sync;
         total.refused += counts.refused;
         total.replaced += counts.replaced;
-        total.overwritten += counts.overwritten;
     }
     println!("{seed} cases: {total:?}");
     // The simulation reaches what it is meant to test.
@@ -1569,7 +1472,6 @@ fn crashes(wanted: u64) {
             total.refused,
         ),
         ("legs whose file was replaced", total.replaced),
-        ("legs that were overwritten in place", total.overwritten),
     ] {
         assert!(count > wanted / 200, "{what}: only {count}");
     }

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use iodyno_mirror::core::{Cause, Change, Errno, Failure, Notice};
-use iodyno_mirror::superblock::{Fork, Geometry, LegState, Superblock};
+use iodyno_mirror::superblock::{Fork, Geometry, LegState};
 use iodyno_model::Diagnostic;
 use iodyno_target::layers::socket_name;
 use iodyno_target::{Roots, socket_folder};
@@ -547,22 +547,19 @@ impl Shared {
         Ok(uuid)
     }
 
-    /// What is recorded on a leg that was dropped. `None`: it has another content, which may be overwritten. A file system that somebody
-    /// made may leave one copy of the superblock, so that both have to be there.
+    /// What is recorded on a leg that was dropped. `None`: it has another content, which may be overwritten.
     fn recorded(
         &self,
         uuid: Uuid,
         leg: &Leg,
         destroy: &[PathBuf],
     ) -> Result<Option<Fork>, Refused> {
-        let own = |found: &Superblock| (found.mirror, found.leg) == (self.mirror, uuid);
-        match leg.both_superblocks().filter(|both| both.iter().all(own)) {
-            Some(both) => {
-                let recorded = both.iter().map(Superblock::recorded);
-                Ok(recorded.max_by_key(|one| one.generation))
+        match leg.superblock() {
+            Ok((found, _)) if (found.mirror, found.leg) == (self.mirror, uuid) => {
+                Ok(Some(found.recorded()))
             }
-            None if destroy.iter().any(|named| leg.is_at(named)) => Ok(None),
-            None => {
+            _ if destroy.iter().any(|named| leg.is_at(named)) => Ok(None),
+            _ => {
                 let shown = leg.path.display();
                 let text = format!("cannot take back `{shown}`: it was overwritten");
                 let hint = format!("to overwrite its content, add `--destroy {shown}`");
@@ -748,13 +745,6 @@ fn reason(cause: Cause) -> String {
         Cause::Silent => return "it does not answer".to_owned(),
         Cause::Short => return "it became shorter: all of it has to be copied".to_owned(),
         Cause::Replaced => return REPLACED.to_owned(),
-        Cause::Overwritten => {
-            return "somebody overwrote its superblock: all of it has to be copied".to_owned();
-        }
-        Cause::Source => {
-            return "another leg was overwritten while it was copied to: all of it has to be copied"
-                .to_owned();
-        }
     };
     let doing = match change {
         Change::Write => "write data",
@@ -776,10 +766,7 @@ pub fn described(notice: Notice, names: &[String]) -> String {
             names[leg],
             reason(cause)
         ),
-        Notice::Last { leg, cause: Cause::Overwritten } => {
-            format!("error: somebody overwrote the superblock of {}, the last leg in sync", names[leg])
-        }
-        Notice::Last { leg, .. } => format!(
+        Notice::LastReplaced(leg) => format!(
             "warning: {}, the last leg in sync: {REPLACED}. It is still served: add another leg before the server is stopped",
             names[leg]
         ),
@@ -802,7 +789,7 @@ pub fn described(notice: Notice, names: &[String]) -> String {
         }
         Notice::Scrubbed { differ, unread } => format!("compared: {differ} ranges differ, {unread} could not be read"),
         Notice::Halted => {
-            "error: no leg accepts the record of the states of the legs: every request fails until the mirror is started again".to_owned()
+            "error: no leg accepts the record that another one failed: every request fails until the mirror is started again".to_owned()
         }
     }
 }

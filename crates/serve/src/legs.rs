@@ -68,20 +68,8 @@ impl Leg {
     /// # Errors
     /// If no copy is valid.
     pub fn superblock(&self) -> Result<(Superblock, usize), Unreadable> {
-        let copies = self.superblocks();
-        Superblock::newest([copies[0].as_deref(), copies[1].as_deref()])
-    }
-
-    /// What both copies say; `None`: one of them is not valid.
-    pub(crate) fn both_superblocks(&self) -> Option<[Superblock; 2]> {
-        let [first, second] = self.superblocks();
-        let valid = |copy: Option<Box<_>>| Superblock::newest([copy.as_deref(), None]).ok();
-        Some([valid(first)?.0, valid(second)?.0])
-    }
-
-    /// Both copies; `None`: it cannot be read.
-    fn superblocks(&self) -> [Option<Box<[u8; BLOCK]>>; 2] {
-        COPIES.map(|offset| self.block(offset).map(Box::new))
+        let copies = COPIES.map(|offset| self.block(offset));
+        Superblock::newest([copies[0].as_ref(), copies[1].as_ref()])
     }
 
     /// A block; `None` if it cannot be read. There are zeros behind the end of a file.
@@ -404,9 +392,6 @@ impl Found {
 
     /// The mirror, ready to start.
     pub fn mirror(self, settings: core::Settings) -> Mirror {
-        // The last bits of a UUID are random.
-        let jump = Uuid::now_v7().as_u128() as u16;
-        let settings = core::Settings { jump, ..settings };
         Mirror::new(self.assembly, &self.logs, &self.stored, settings)
     }
 }
@@ -420,11 +405,10 @@ pub fn assemble(legs: &[Leg], degraded: bool) -> Result<Found, Vec<Diagnostic>> 
     let mut superblocks = Vec::new();
     let mut copies = Vec::new();
     for leg in legs {
-        let blocks = leg.superblocks();
-        match Superblock::newest([blocks[0].as_deref(), blocks[1].as_deref()]) {
+        match leg.superblock() {
             Ok((superblock, copy)) => {
                 superblocks.push(superblock);
-                copies.push((copy, blocks));
+                copies.push(copy);
             }
             Err(error) => faults.push(unreadable(leg, error)),
         }
@@ -474,13 +458,9 @@ pub fn assemble(legs: &[Leg], degraded: bool) -> Result<Found, Vec<Diagnostic>> 
         blocks.collect()
     });
     let logs: Vec<Vec<Bits>> = logs.collect();
-    let stored = assembly.parts.iter().map(|part| {
-        let given = part.given.map(|at| (copies[at].clone(), newest[at]));
-        given.map_or_else(Stored::default, |((copy, superblocks), log)| Stored {
-            superblocks,
-            copy,
-            log,
-        })
+    let stored = assembly.parts.iter().map(|part| Stored {
+        copy: part.given.map_or(0, |at| copies[at]),
+        log: part.given.map_or(0, |at| newest[at]),
     });
     let stored = stored.collect();
     let marked = (logs.iter().flatten()).any(|bits| bits.iter().next().is_some());

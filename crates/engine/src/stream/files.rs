@@ -103,14 +103,6 @@ impl FileTurn {
         }
     }
 
-    /// The op that took the last turn, on `file`, does not count towards what is done of it.
-    pub(super) fn take_back(&mut self, file: u32, length: u64) {
-        match &mut self.rule {
-            Rule::Open(files) => files.done[file as usize] -= length,
-            _ => self.done = self.done.saturating_sub(length),
-        }
-    }
-
     /// The file of the next op, among `count` files: one whose region fits `length` bytes. `region` is the length of a
     /// file's region.
     pub(super) fn next(

@@ -4,6 +4,7 @@ use iodyno_model::{Blocks, Direction, EndedBy, Flow, Job, MissedOps, ThinkTime, 
 use iodyno_sys::{Op, OpKind, Slot};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -70,8 +71,10 @@ pub struct JobStream {
 struct SyncTurn {
     writes: u64,
     pending: Option<Op>,
-    /// Start and end of what was written to each file since its last sync of a range; empty without such syncs.
+    /// Start and end of what was written to each file since its last sync; empty in jobs without syncs.
     ranges: Vec<Option<(u64, u64)>>,
+    /// The files with such writes, in the order of the first of them.
+    waiting: VecDeque<u32>,
 }
 
 #[derive(Debug)]
@@ -173,17 +176,14 @@ impl JobStream {
         let hazards = (blocks.verify.is_some() || ordered)
             .then(|| Hazards::new(blocks.verify.as_ref(), depth));
         let writes_after_trims = access.trims && access.writes;
+        let sync = &blocks.sync;
+        let syncs = sync.fsync_every > 0 || sync.fdatasync_every > 0 || sync.range.is_some();
+        let synced = if syncs { regions.len() } else { 0 };
         let plain = hazards.is_none()
             && !writes_after_trims
             && job.pacing.think.is_none()
             && job.pacing.flow.is_none()
-            && blocks.sync.fsync_every == 0
-            && blocks.sync.fdatasync_every == 0
-            && blocks.sync.range.is_none();
-        let ranges = match blocks.sync.range {
-            Some(_) => vec![None; regions.len()],
-            None => Vec::new(),
-        };
+            && !syncs;
         JobStream {
             random,
             regions,
@@ -205,7 +205,8 @@ impl JobStream {
             most_ops,
             files,
             syncs: SyncTurn {
-                ranges,
+                ranges: vec![None; synced],
+                waiting: VecDeque::with_capacity(synced),
                 ..SyncTurn::default()
             },
             think: job.pacing.think.map(|rule| ThinkTurn {
@@ -281,12 +282,13 @@ impl JobStream {
         None
     }
 
-    /// As in fio, the sync is of the file whose turn it is, which may not be the one that was written last.
+    /// The sync is of the file with writes that has waited longest for one. In fio, a sync takes a turn of the files; here, syncs do not change
+    /// which blocks are written.
     fn sync(&mut self) -> Option<Issue> {
         let mut op = self.syncs.pending.take()?;
-        op.file = self.file_to_sync();
-        if let OpKind::SyncRange(_) = op.kind {
-            let (first, last) = self.syncs.ranges[op.file as usize].take()?;
+        op.file = self.syncs.waiting.pop_front().unwrap_or(op.file);
+        let range = self.syncs.ranges[op.file as usize].take();
+        if let (OpKind::SyncRange(_), Some((first, last))) = (op.kind, range) {
             op.offset = first;
             // The call takes 0 for all up to the end of the file.
             op.length = u32::try_from(last - first).unwrap_or(0);
@@ -314,25 +316,21 @@ impl JobStream {
             skip: 0,
             ..*op
         };
-        if let Some(range) = syncs.ranges.get_mut(op.file as usize) {
-            let end = op.offset + u64::from(op.length);
-            let (first, last) = range.unwrap_or((op.offset, end));
-            *range = Some((first.min(op.offset), last.max(end)));
+        let Some(range) = syncs.ranges.get_mut(op.file as usize) else {
+            return;
+        };
+        if range.is_none() {
+            syncs.waiting.push_back(op.file);
         }
+        let end = op.offset + u64::from(op.length);
+        let (first, last) = range.unwrap_or((op.offset, end));
+        *range = Some((first.min(op.offset), last.max(end)));
         syncs.pending = match policy.range {
             _ if due(policy.fsync_every) => Some(whole(OpKind::Fsync)),
             _ if due(policy.fdatasync_every) => Some(whole(OpKind::Fdatasync)),
             Some(rule) if due(rule.every) => Some(whole(OpKind::SyncRange(rule.flags))),
             _ => None,
         };
-    }
-
-    /// The file of the next sync, which takes a turn like an op with the smallest block.
-    fn file_to_sync(&mut self) -> u32 {
-        let length = self.least;
-        let file = self.file(length);
-        self.files.take_back(file, length);
-        file
     }
 
     /// The file of the next op: one whose region fits `length` bytes.

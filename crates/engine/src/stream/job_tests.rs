@@ -348,7 +348,7 @@ fn a_write_is_followed_by_one_sync_at_most() {
 }
 
 #[test]
-fn a_sync_is_of_the_file_whose_turn_it_is() {
+fn a_sync_is_of_the_file_that_waits_longest_for_one() {
     let of = |files: usize, set: fn(&mut SyncPolicy)| {
         let mut job = sequential(false, true);
         set(&mut blocks(&mut job).sync);
@@ -374,7 +374,7 @@ fn a_sync_is_of_the_file_whose_turn_it_is() {
         }
         (syncs, ranges)
     };
-    // As fio 3.33 and 3.42.
+    // The numbers are those of fio.
     assert_eq!(of(2, |sync| sync.fsync_every = 2).0, [4, 3]);
     assert_eq!(of(4, |sync| sync.fdatasync_every = 4).0, [2, 2, 2, 1]);
     let (syncs, ranges) = of(2, |sync| {
