@@ -64,6 +64,9 @@ pub struct Settings {
     pub copies: u32,
     /// Whether epochs are recorded. Without them a leg that was restored from a copy may not be noticed: only to test that this is found.
     pub epochs: bool,
+    /// Added to the generation by the first record after a start, a random number. Otherwise two histories that begin with the same state
+    /// reach the same generations: when all legs are restored from one moment, a leg of the abandoned history would look current.
+    pub jump: u16,
 }
 
 impl Default for Settings {
@@ -72,6 +75,7 @@ impl Default for Settings {
             copy_bytes: 256 << 10,
             copies: 4,
             epochs: true,
+            jump: 0,
         }
     }
 }
@@ -1211,7 +1215,9 @@ impl Mirror {
         }
         let one = &mut self.legs[leg];
         let line = self.assembly.line;
-        if !stored.is_some_and(|stored| stored.line == line && stored.generation >= one.seen) {
+        // A newer generation than the latest one is that of another history.
+        let own = one.seen..=self.assembly.generation;
+        if !stored.is_some_and(|stored| stored.line == line && own.contains(&stored.generation)) {
             one.state = LegState::Behind { copied: 0 };
         }
         if let LegState::Behind { copied } = one.state {
@@ -1802,7 +1808,7 @@ impl Mirror {
         self.differed = differ || (self.differed && self.copied_at >= self.flushed);
         let source = self.in_sync().first().filter(|_| self.differed);
         self.assembly.source = source.map(|leg| self.assembly.parts[leg].member.uuid);
-        self.assembly.generation += 1;
+        self.assembly.generation += 1 + u64::from(std::mem::take(&mut self.settings.jump));
         self.recording = true;
         self.epoch.due = false;
         self.promoted = self.legs_where(|leg| leg.promoted);

@@ -548,6 +548,7 @@ impl World {
             copy_bytes: 4096,
             copies: self.random.random_range(1..4),
             epochs: self.epochs,
+            jump: 0,
         };
         let mut mirror = Mirror::new(assembly, &logs, &stored, settings);
         mirror.start(orders);

@@ -547,18 +547,26 @@ impl Shared {
         Ok(uuid)
     }
 
-    /// What is recorded on a leg that was dropped. `None`: it has another content, which may be overwritten.
+    /// What is recorded on a leg that was dropped. `None`: it has another content, which may be overwritten. A file system that somebody
+    /// made may leave one copy of the superblock, so that both have to be there.
     fn recorded(
         &self,
         uuid: Uuid,
         leg: &Leg,
         destroy: &[PathBuf],
     ) -> Result<Option<Fork>, Refused> {
-        match leg.superblock() {
-            Ok((found, _)) if (found.mirror, found.leg) == (self.mirror, uuid) => {
-                Ok(Some(found.recorded()))
+        match leg.own_superblocks(self.mirror, uuid) {
+            [Some(one), Some(two)] => {
+                let older = one.generation.min(two.generation);
+                Ok(Some(Fork {
+                    generation: older,
+                    ..one.recorded()
+                }))
             }
-            _ if destroy.iter().any(|named| leg.is_at(named)) => Ok(None),
+            _ if destroy.iter().any(|named| leg.is_at(named)) => {
+                leg.may_be_overwritten(destroy)?;
+                Ok(None)
+            }
             _ => {
                 let shown = leg.path.display();
                 let text = format!("cannot take back `{shown}`: it was overwritten");
@@ -603,7 +611,7 @@ impl Shared {
             waited += PROGRESS / 20;
         }
         let (_, leg) = legs.swap_remove(at);
-        let note = match format::wipe(&leg) {
+        let note = match format::wipe_own(&leg, self.mirror, old) {
             Ok(()) => format!("`{shown}` was removed"),
             Err(error) => format!(
                 "`{shown}` was removed; its superblock is left: {}",

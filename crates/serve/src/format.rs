@@ -120,6 +120,15 @@ pub(crate) fn wipe(leg: &Leg) -> Result<(), Diagnostic> {
     leg.sync()
 }
 
+/// Makes the copies of the superblock of this leg invalid. Another content that somebody wrote there stays.
+pub(crate) fn wipe_own(leg: &Leg, mirror: Uuid, uuid: Uuid) -> Result<(), Diagnostic> {
+    let own = leg.own_superblocks(mirror, uuid);
+    for (copy, _) in COPIES.into_iter().zip(own).filter(|(_, own)| own.is_some()) {
+        leg.write(copy, &[0; BLOCK])?;
+    }
+    leg.sync()
+}
+
 pub(crate) fn clear_log(leg: &Leg, mirror: Uuid, geometry: Geometry) -> Result<(), Diagnostic> {
     let blocks = geometry.regions().div_ceil(iodyno_mirror::intent::REGIONS);
     for index in 0..blocks {

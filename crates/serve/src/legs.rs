@@ -72,6 +72,34 @@ impl Leg {
         Superblock::newest([copies[0].as_ref(), copies[1].as_ref()])
     }
 
+    /// The copies of the superblock of this leg of this mirror; `None`: there is another content.
+    pub(crate) fn own_superblocks(&self, mirror: Uuid, leg: Uuid) -> [Option<Superblock>; 2] {
+        COPIES.map(|offset| {
+            let block = self.block(offset);
+            let (found, _) = Superblock::newest([block.as_ref(), None]).ok()?;
+            ((found.mirror, found.leg) == (mirror, leg)).then_some(found)
+        })
+    }
+
+    /// Refuses to overwrite a file that others use by now. A device is held exclusively.
+    pub(crate) fn may_be_overwritten(&self, destroy: &[PathBuf]) -> Result<(), Refused> {
+        if self.device() {
+            return Ok(());
+        }
+        let request = Request {
+            path: &self.path,
+            intent: Intent::WRITE,
+            flags: OpenFlags::default(),
+            named: true,
+            destroy,
+        };
+        let examined = Guard::new(Roots::host()).examine(&request);
+        examined.map(drop).map_err(|error| Refused {
+            faults: vec![error.diagnostic()],
+            by_guard: error.refusal().is_some(),
+        })
+    }
+
     /// A block; `None` if it cannot be read. There are zeros behind the end of a file.
     fn block(&self, offset: u64) -> Option<[u8; BLOCK]> {
         match self.read(offset) {
@@ -392,6 +420,9 @@ impl Found {
 
     /// The mirror, ready to start.
     pub fn mirror(self, settings: core::Settings) -> Mirror {
+        // The last bits of a UUID are random.
+        let jump = Uuid::now_v7().as_u128() as u16;
+        let settings = core::Settings { jump, ..settings };
         Mirror::new(self.assembly, &self.logs, &self.stored, settings)
     }
 }

@@ -495,6 +495,34 @@ fn legs_restored_from_different_moments_are_refused() {
     stage.is_refused();
 }
 
+/// All legs are restored from one moment, which cannot be noticed, and then one is from the history that was abandoned.
+#[test]
+fn a_leg_of_an_abandoned_history_is_refused() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.session();
+    stage.run("cp a a.old");
+    stage.run("cp b b.old");
+    stage.session();
+    stage.run("cp b b.abandoned");
+    stage.run("cp a.old a");
+    stage.run("cp b.old b");
+    stage.session();
+    stage.run("cp b.abandoned b");
+    assert_eq!(stage.start(&["a", "b"], &[]), Start::Refused);
+}
+
+/// Two copies of a mirror, each of which was written, have no leg in common.
+#[test]
+fn legs_of_two_copies_of_a_mirror_are_refused() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.run("cp a a2");
+    stage.run("cp b b2");
+    stage.session();
+    stage.legs = vec!["a2", "b2"];
+    stage.session();
+    assert_eq!(stage.start(&["a", "b2"], &[]), Start::Refused);
+}
+
 #[test]
 fn two_of_three_legs_restored_from_different_moments_are_refused() {
     let mut stage = Stage::new(&["a", "b", "c"]);
