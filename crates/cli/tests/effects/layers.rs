@@ -237,7 +237,7 @@ macro_rules! inside { ($layers:literal) => { concat!("configuration.c.layers = [
 
 #[rustfmt::skip]
 const IN_GUESTS: &[Case] = &[
-    case("vm.side_by_side", AT_ONCE, "workload.a.fio = {rw='read',bs='4k',size='16k'}\nconfiguration.c.target = 'vm on file on .'\nconfiguration.c.file.size = '64MiB'\nconfiguration.c.vm.accel = 'tcg'\nconfiguration.d.target = 'vm on file on .'\nconfiguration.d.file.size = '64MiB'\nconfiguration.d.vm.accel = 'tcg'", &[("", "1"), ("configuration.c.vm.side_by_side = true\nconfiguration.d.vm.side_by_side = true", "2")]).unless(no_guests).long(),
+    case("vm.side_by_side", AT_ONCE, "workload.a.fio = {rw='read',bs='4k',size='16k'}\nconfiguration.c.target = 'vm on file on .'\nconfiguration.c.file.size = '64MiB'\nconfiguration.c.vm.accel = 'tcg'\nconfiguration.d.target = 'vm on file on .'\nconfiguration.d.file.size = '64MiB'\nconfiguration.d.vm.accel = 'tcg'", &[("", "1"), ("configuration.c.vm.side_by_side = true\nconfiguration.d.vm.side_by_side = true", "2")]).unless(no_side).long(),
     case("nfs.version", IN_GUEST, "workload.a.fio = {rw='write',bs='4k',size='64k',end_fsync=1}", &[
         (inside!("{kind='nfs', rsize='64KiB', wsize='32KiB'}, {kind='ext4'}, {kind='dm', target='crypt'}, {kind='dm', target='flakey', up='3000s', down='1s'}, {kind='dm', target='delay', read='1ms', write='2ms', flush='3ms'}, {kind='dm'}, {kind='md'}"),
             "vers=4.2 sync 8 rsize=65536 wsize=32768 hard raid1 none none none resync linear 1 2 3 3000 1 0 aes-xts-plain64 512 none"),
@@ -355,6 +355,10 @@ fn no_dm() -> Option<&'static str> {
     let missing = !Path::new("/sys/module/dm_mod").exists();
     let tool = no_loop().or_else(|| without("cryptsetup", "cryptsetup is not installed"));
     tool.or_else(|| missing.then_some("the kernel has no device mapper"))
+}
+
+fn no_side() -> Option<&'static str> {
+    Some("the stand-in for qemu boots no guest, so that a second one is never started beside it")
 }
 
 fn no_zfs() -> Option<&'static str> {
