@@ -134,7 +134,8 @@ impl Default for OutputFiles {
 }
 
 impl OutputFiles {
-    /// Creates a file of this name, or empties an existing one. Returns its path, with the file or why it cannot be created.
+    /// Creates a file of this name, or empties an existing one. Returns its path, with the file or why it cannot be
+    /// created.
     pub(crate) fn create(&self, name: &str) -> (PathBuf, io::Result<File>) {
         let path = self.folder.join(name);
         let file = (self.create)(&path);

@@ -36,7 +36,8 @@ enum Ring<R> {
     Missing,
 }
 
-/// The credentials of writes that end the set-user-id bits of their file: those of the server without the right to keep these bits.
+/// The credentials of writes that end the set-user-id bits of their file: those of the server without the right to keep
+/// these bits.
 enum Unprivileged {
     /// They were not needed so far.
     Unused,
@@ -97,7 +98,8 @@ impl<R: Request> Lane<R> {
         }
     }
 
-    /// Lets the watchdog look at it, if the server has one. `substitute` starts the thread that goes on with the queue, by a lane with this turn.
+    /// Lets the watchdog look at it, if the server has one. `substitute` starts the thread that goes on with the queue,
+    /// by a lane with this turn.
     pub(crate) fn watch(
         &self,
         substitute: impl Fn(Arc<Turn<R>>) -> io::Result<()> + Send + Sync + 'static,
@@ -105,7 +107,8 @@ impl<R: Request> Lane<R> {
         self.turn.watch(Box::new(substitute));
     }
 
-    /// Whether another thread goes on with the queue. This one then answers what it has in flight ([`Self::reap`]) and ends.
+    /// Whether another thread goes on with the queue. This one then answers what it has in flight ([`Self::reap`]) and
+    /// ends.
     pub(crate) fn replaced(&self) -> bool {
         self.replaced
     }
@@ -134,7 +137,7 @@ impl<R: Request> Lane<R> {
         }
     }
 
-    /// Whether a queue's thread that has no work may look for more for a moment without taking a processor from its client.
+    /// Whether an idle queue thread may poll for work without taking a processor from its client.
     pub(crate) fn may_spin(&self) -> bool {
         self.client.server.client_has_cpu() && self.in_flight() == 0
     }
@@ -203,7 +206,8 @@ impl<R: Request> Lane<R> {
         }
     }
 
-    /// Works a batch. `early`: as in [`Situation`]. `in_flight` returns how many requests of this queue the pool has; `tell` tells the client what was answered.
+    /// Works a batch. `early`: as in [`Situation`]. `in_flight` returns how many requests of this queue the pool has;
+    /// `tell` tells the client what was answered.
     ///
     /// # Errors
     /// As [`Self::reap`].
@@ -298,7 +302,8 @@ impl<R: Request> Lane<R> {
     fn work_inline(&self, inline: &[usize], tell: impl Fn()) -> bool {
         let server = &self.client.server;
         let estimates = &server.estimates;
-        // The end of a request is the start of the next one, except where the client was told in between: then it may have had the processor.
+        // The end of a request is the start of the next one, except where the client was told in between: then it may
+        // have had the processor.
         let start = Instant::now();
         let (mut now, mut told) = (start, 0);
         for (nth, at) in inline.iter().enumerate() {
@@ -416,8 +421,8 @@ impl Client {
             return Some(work);
         };
         let service_ns = start.elapsed().as_nanos() as u64;
-        // How long it took tells nothing of how long it would have held the queue's thread: file systems in memory work transfers by threads of
-        // the kernel, one after the other.
+        // How long it took tells nothing of how long it would have held the queue's thread: file systems in memory work
+        // transfers by threads of the kernel, one after the other.
         self.count(&work.request, answered, Worker::Kernel, start, service_ns);
         work.request.answered(answered, false);
         None

@@ -1,9 +1,10 @@
 //! Requests that hang in the thread of a queue: another thread goes on with the queue.
 //!
-//! The requests of a batch that a queue's thread works itself are in a [`Turn`], from which it takes one after the other. A thread of the
-//! server, the watchdog, looks at the turns of all queues. If a thread has been at one request for longer than [`LIMIT`], the watchdog
-//! takes what is left of the turn and starts a substitute, which works the rest and goes on with the queue. The thread may also hang where it
-//! enters its io_uring: the kernel should not wait there for storage, but does so on some file systems (FUSE).
+//! The requests of a batch that a queue's thread works itself are in a [`Turn`], from which it takes one after the
+//! other. A thread of the server, the watchdog, looks at the turns of all queues. If a thread has been at one request
+//! for longer than [`LIMIT`], the watchdog takes what is left of the turn and starts a substitute, which works the rest
+//! and goes on with the queue. The thread may also hang where it enters its io_uring: the kernel should not wait there
+//! for storage, but does so on some file systems (FUSE).
 //!
 //! # What must hold
 //!
@@ -24,8 +25,8 @@ use crate::server::Client;
 use crate::watchdog::Watched;
 use crate::work::{Request, Work};
 
-/// How long a queue's thread may be at one request. Storage that works takes less, except for requests such as fsync(2) of much data, and a
-/// substitute for these costs no more than the start of a thread.
+/// How long a queue's thread may be at one request. Storage that works takes less, except for requests such as fsync(2)
+/// of much data, and a substitute for these costs no more than the start of a thread.
 const LIMIT: Duration = Duration::from_secs(1);
 /// Starts the thread that goes on with a queue, by its new turn.
 type Substitute<R> = Box<dyn Fn(Arc<Turn<R>>) -> io::Result<()> + Send + Sync>;
@@ -132,7 +133,8 @@ impl<R: Request> Turn<R> {
         }
     }
 
-    /// The thread has ended what it worked. Returns those that are left, and whether another thread goes on with the queue.
+    /// The thread has ended what it worked. Returns those that are left, and whether another thread goes on with the
+    /// queue.
     pub(crate) fn end(&self) -> (Vec<Option<Work<R>>>, bool) {
         let mut own = self.own();
         own.since = None;

@@ -20,7 +20,8 @@ pub(crate) trait Request: Exchange + Send + 'static {
     fn taken(&self) -> Instant;
     /// It is handed over to the pool.
     fn handed_over(&mut self);
-    /// It was answered. `told`: the client must learn of it at once. Otherwise the queue's thread tells it when its batch ends.
+    /// It was answered. `told`: the client must learn of it at once. Otherwise the queue's thread tells it when its
+    /// batch ends.
     fn answered(self, answered: Answered, told: bool);
 }
 
@@ -43,8 +44,8 @@ impl<R: Request> Work<R> {
     }
 }
 
-/// How long a thread waited in a time, by its usage before and after. Time in which it was ready to run and had no processor does not count,
-/// unless it waited too.
+/// How long a thread waited in a time, by its usage before and after. Time in which it was ready to run and had no
+/// processor does not count, unless it waited too.
 fn waited_ns(before: &Usage, after: &Usage, service_ns: u64) -> u64 {
     let worked = |usage: &Usage| usage.user_ns + usage.system_ns;
     match after.voluntary > before.voluntary {

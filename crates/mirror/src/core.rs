@@ -64,8 +64,9 @@ pub struct Settings {
     pub copies: u32,
     /// Whether epochs are recorded. Without them a leg that was restored from a copy may not be noticed: only to test that this is found.
     pub epochs: bool,
-    /// Added to the generation by the first record after a start, a random number. Otherwise two histories that begin with the same state
-    /// reach the same generations: when all legs are restored from one moment, a leg of the abandoned history would look current.
+    /// Added to the generation by the first record after a start, a random number. Otherwise two histories that begin
+    /// with the same state reach the same generations: when all legs are restored from one moment, a leg of the
+    /// abandoned history would look current.
     pub jump: u16,
 }
 

@@ -426,7 +426,7 @@ impl CommandLine {
     }
 }
 
-/// Whether the word is several flags of a letter, of which this is the last one.
+/// Whether the word joins flags of one letter, and ends with this one.
 fn is_last_of(word: &str, flag: &str) -> bool {
     let letters = word.strip_prefix('-').unwrap_or_default();
     let last = flag.strip_prefix('-').filter(|last| last.len() == 1);

@@ -547,8 +547,8 @@ impl Shared {
         Ok(uuid)
     }
 
-    /// What is recorded on a leg that was dropped. `None`: it has another content, which may be overwritten. A file system that somebody
-    /// made may leave one copy of the superblock, so that both have to be there.
+    /// What is recorded on a leg that was dropped. `None`: it has another content, which may be overwritten. A file
+    /// system that somebody made may leave one copy of the superblock, so that both have to be there.
     fn recorded(
         &self,
         uuid: Uuid,

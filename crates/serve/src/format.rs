@@ -160,8 +160,8 @@ pub enum Change<'a> {
     },
 }
 
-/// Changes the legs of a mirror that is not running. `paths` are its legs; one that is removed need not be among them. If it is in
-/// sync and missing, it is only removed if `degraded`. Returns the changed superblock.
+/// Changes the legs of a mirror that is not running. `paths` are its legs; one that is removed need not be among them.
+/// If it is in sync and missing, it is only removed if `degraded`. Returns the changed superblock.
 ///
 /// # Errors
 /// Everything that prevents it; nothing was written then, unless a leg failed.
@@ -248,7 +248,8 @@ pub fn change(
     Ok(assembly.superblock(first))
 }
 
-/// The mirror with the valid copies of its legs. Of the legs in sync, only one that is to be removed may be missing, if `degraded`.
+/// The mirror with the valid copies of its legs. Of the legs in sync, only one that is to be removed may be missing, if
+/// `degraded`.
 fn assembled(
     given: &[Leg],
     missing: Option<Uuid>,

@@ -174,7 +174,8 @@ fn removal(path: &Path) -> Request<'_> {
     }
 }
 
-/// Removes the files that `prepare` creates, and nothing else. A file that is in use or has a disk image is kept. Nodes on this host have the same files.
+/// Removes the files that `prepare` creates, and nothing else. A file that is in use or has a disk image is kept. Nodes
+/// on this host have the same files.
 fn cleanup(args: &FileioArgs, command: &Command, context: &Context) -> Result<Exit, Failure> {
     let folder = working_folder()?;
     let nodes = planned(&args.nodes.node).map_err(Failure::input)?;

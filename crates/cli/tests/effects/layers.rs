@@ -196,7 +196,7 @@ macro_rules! qemu {
 macro_rules! guest { ($($more:literal)?) => { on!("vm on file on ." "configuration.c.file.size = '64MiB'\nconfiguration.c.vm.accel = 'tcg'\n" $($more)?) }; }
 /// A script that prints a field of the status of qemu.
 macro_rules! status { ($field:literal) => { concat!("for F in $(grep -lsF \"$TOKEN\" /proc/[0-9]*/cmdline); do tr '\\0' ' ' < $F | grep -qE '^([^ ]*/)?qemu-system-x86_64 ' && grep ", $field, " ${F%cmdline}status | cut -f2; done 2>/dev/null") }; }
-/// A function that prints the first match of a pattern in `Q` as one word. The script ends if there is no such program.
+/// A shell function that prints the first match of a pattern in `Q` as one word. The script exits if `Q` is empty.
 macro_rules! see { () => { "[ -n \"$Q\" ] || exit\nsee() { echo \"$Q\" | grep -oE -- \"$1\" | head -1 | tr -d ' ' | grep . || echo none; }\n" }; }
 
 #[rustfmt::skip]
@@ -410,7 +410,7 @@ fn no_arrays() -> Option<&'static str> {
     no_guests().or_else(tools)
 }
 
-/// OpenZFS in the kernel has no server.
+/// OpenZFS in the kernel runs no server process.
 fn no_server() -> Option<&'static str> {
     let kernel = Path::new("/sys/module/zfs").exists();
     no_zfs().or_else(|| kernel.then_some("ZFS is in the kernel"))

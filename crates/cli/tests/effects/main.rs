@@ -2,8 +2,8 @@
 //! the file, times in virtual time, or the output.
 //!
 //! A [`case::Case`] runs the same job without an option and with it, and compares what is seen with what it has to be in
-//! both. It is named after the option: a supported option without a case fails, and so does a case without an option. `make
-//! test-long` builds the feature `long`, and runs the cases that take too long for `make test`.
+//! both. It is named after the option: a supported option without a case fails, and so does a case without an option.
+//! `make test-long` builds the feature `long`, and runs the cases that take too long for `make test`.
 
 mod case;
 mod experiments;

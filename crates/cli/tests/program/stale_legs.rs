@@ -511,7 +511,7 @@ fn a_leg_of_an_abandoned_history_is_refused() {
     assert_eq!(stage.start(&["a", "b"], &[]), Start::Refused);
 }
 
-/// Two copies of a mirror, each of which was written, have no leg in common.
+/// After both copies of a mirror were written, their legs do not belong together.
 #[test]
 fn legs_of_two_copies_of_a_mirror_are_refused() {
     let mut stage = Stage::new(&["a", "b"]);

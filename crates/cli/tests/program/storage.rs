@@ -99,7 +99,8 @@ fn kill_with_children(process: Pid) {
     kill_process(process, Signal::KILL).unwrap();
 }
 
-/// Runs a script [in its own namespace](in_own_namespace) that starts a run of `x.toml` on storage in `base` and waits for the file
+/// Runs a script [in its own namespace](in_own_namespace) that starts a run of `x.toml` on storage in `base` and waits
+/// for the file
 /// `killed`, which is made once the run's processes were killed. `None`: something is missing here.
 fn after_kill(home: &Home, script: &str) -> Option<Done> {
     home.file(

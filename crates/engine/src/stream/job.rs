@@ -282,8 +282,8 @@ impl JobStream {
         None
     }
 
-    /// The sync is of the file with writes that has waited longest for one. In fio, a sync takes a turn of the files; here, syncs do not change
-    /// which blocks are written.
+    /// The sync is of the file with writes that has waited longest for one. In fio, a sync takes a turn of the files;
+    /// here, syncs do not change which blocks are written.
     fn sync(&mut self) -> Option<Issue> {
         let mut op = self.syncs.pending.take()?;
         op.file = self.syncs.waiting.pop_front().unwrap_or(op.file);

@@ -4,8 +4,8 @@
 //! others wrote. It is made durable before the first write of a trial and updated after the trial. It names the
 //! process that writes in between. If that process was killed, the digests are older than its writes: blocks that
 //! differ count as foreign, because they cannot be distinguished from data of others. It also has the ranges that the
-//! process may write: what changes outside of them is of others. A record that is lost, stale or of another device never
-//! admits anything.
+//! process may write: what changes outside of them is of others. A record that is lost, stale or of another device
+//! never admits anything.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -29,8 +29,9 @@ const EACH: u64 = 137;
 /// The most usual starts of the first partition, bytes, and the length from which on a file may be a disk.
 const FIRST: [u64; 4] = [34 * SECTOR, 63 * SECTOR, MIB, 2 * MIB];
 const DISK: u64 = 16 * MIB;
-/// Where copies of a superblock are, from the start of their file system, bytes, with how much is looked at: the first one of an
-/// ext with blocks of 1, 2 and 4 KiB, and of a btrfs. They begin as far in front of a copy as the start is in front of the superblock.
+/// Where copies of a superblock are, from the start of their file system, bytes, with how much is looked at: the first
+/// one of an ext with blocks of 1, 2 and 4 KiB, and of a btrfs. They begin as far in front of a copy as the start is in
+/// front of the superblock.
 const COPIES: [(u64, u64); 4] = [
     (8 * MIB, 4 * KIB),
     (32 * MIB - KIB, 4 * KIB),
@@ -69,8 +70,8 @@ pub(super) fn starts(length: u64) -> Vec<u64> {
     within(sectors.chain(mib).collect(), length)
 }
 
-/// Where a file may have a file system whose partition table was destroyed, with how much of each place is looked at, bytes. They
-/// are few, because a run can have thousands of files.
+/// Where a file may have a file system whose partition table was destroyed, with how much of each place is looked at,
+/// bytes. They are few, because a run can have thousands of files.
 pub(super) fn in_file(length: u64) -> Vec<Range<u64>> {
     let starts = FIRST.map(|start| start..start + WINDOW);
     let within = |place: &Range<u64>| length >= DISK && place.end <= length;
@@ -130,7 +131,7 @@ fn xfs_groups(start: u64, length: u64) -> Vec<u64> {
     places
 }
 
-/// The length of an allocation group, bytes, if an xfs has so many blocks and groups.
+/// The length of an allocation group of xfs in bytes, for these numbers of blocks and groups.
 fn xfs_group(blocks: u64, groups: u64) -> u64 {
     (blocks.div_ceil(groups) * XFS_BLOCK).min(TIB)
 }

@@ -10,8 +10,9 @@ use crate::roots::Roots;
 
 use super::survey::{FileId, attached};
 
-/// Whether both are on a common file or device, so that a write to one may change the other. The partitions of a disk have nothing in
-/// common; devices on the same file or device do, also if they use different parts of it. A file is not taken apart.
+/// Whether both are on a common file or device, so that a write to one may change the other. The partitions of a disk
+/// have nothing in common; devices on the same file or device do, also if they use different parts of it. A file is not
+/// taken apart.
 pub fn share_storage(one: impl AsFd, other: impl AsFd, roots: &Roots) -> bool {
     let below = |file: &dyn AsFd| {
         let mut storage = Storage::default();
@@ -36,7 +37,7 @@ struct Storage {
     /// It uses these, perhaps in part.
     files: BTreeSet<(u64, u64)>,
     devices: BTreeSet<DeviceNumber>,
-    /// Disks of which it uses a partition, and what is below them.
+    /// The disks whose partitions it uses, and what is below them.
     disks: Option<Box<Storage>>,
 }
 

@@ -182,7 +182,8 @@ pub enum Action {
     },
 }
 
-/// The file system of a folder, `f_fsid` of statvfs(3). `None`: the folder is missing, or its file system has no number.
+/// The file system of a folder, `f_fsid` of statvfs(3). `None`: the folder is missing, or its file system has no
+/// number.
 fn system_of(folder: &Path) -> Option<u64> {
     let state = rustix::fs::statvfs(folder).ok()?;
     (state.f_fsid != 0).then_some(state.f_fsid)
@@ -705,8 +706,8 @@ impl Hands<'_> {
         }
     }
 
-    /// Removes the recorded image files in a folder that are still there: their step counts as undone if the file system was
-    /// not mounted at that time.
+    /// Removes the recorded image files in a folder that are still there: their step counts as undone if the file
+    /// system was not mounted at that time.
     fn remove_images(&self, folder: &Path) -> Result<(), Diagnostic> {
         let recorded = self.inodes.keys();
         let inside = recorded.filter(|path| path.parent() == Some(folder));
@@ -929,8 +930,8 @@ impl Hands<'_> {
         Ok(())
     }
 
-    /// The loop device that was `made` on a file, wherever that is by now. If it is not recorded, because iodyno was killed:
-    /// the loop devices on this path that can be written to.
+    /// The loop device that was `made` on a file, wherever that is by now. If it is not recorded, because iodyno was
+    /// killed: the loop devices on this path that can be written to.
     fn loops(&self, file: &Path, made: Option<&str>) -> Vec<String> {
         let roots = self.host.roots();
         let class = roots.sys.join("block");

@@ -1888,7 +1888,8 @@ fn a_compressed_device_that_others_have_made_in_place_of_that_of_iodyno_is_kept(
     assert!(!world.host.path("sys/block/zram0").exists());
 }
 
-/// What others put over, below, beside and on what was made so far: mounts, a file, and loop devices, which can only be read.
+/// What others put over, below, beside and on what was made so far: mounts, a file, and loop devices, which can only be
+/// read.
 struct Theirs {
     points: Vec<String>,
     file: Option<PathBuf>,

@@ -684,8 +684,8 @@ impl Making<'_, '_> {
 }
 
 /// The least memory of a guest with an initramfs of this size, bytes. It is unpacked into a file system that takes at most half of
-/// the memory; otherwise the kernel leaves out files without a message that the console shows. Debian's kernel 6.1 left out the
-/// last file with 50 MiB beside three times this size.
+/// the memory; otherwise the kernel leaves out files without a message that the console shows. Debian's kernel 6.1 left
+/// out the last file with 50 MiB beside three times this size.
 fn memory_needed(initramfs: u64) -> u64 {
     initramfs.saturating_mul(3).saturating_add(64 << 20)
 }
