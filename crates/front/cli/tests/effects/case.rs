@@ -1,0 +1,302 @@
+//! A case: a job without an option and with it, and what is seen of both.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::iter;
+use std::path::Path;
+
+use libtest_mimic::Failed;
+
+use crate::harness::{Home, skip};
+use crate::run::{Device, Run};
+use crate::strace;
+
+/// Options and their cases.
+pub(crate) struct Language {
+    pub(crate) name: &'static str,
+    /// The supported options.
+    pub(crate) options: fn() -> Vec<String>,
+    /// The cases by topic.
+    pub(crate) topics: &'static [&'static [Case]],
+    /// The file that says where the effect of each option is seen, for the page of the options.
+    pub(crate) table: &'static str,
+    /// The arguments of iodyno for the words of a row, in this folder.
+    pub(crate) arguments: fn(&Path, &Look, &str) -> Vec<String>,
+}
+
+/// One option, the same option seen in another way, or several options that are seen in the same runs.
+pub(crate) struct Case {
+    pub(crate) option: &'static str,
+    more: &'static [&'static str],
+    look: Look,
+    /// What is the same in all rows.
+    job: &'static str,
+    /// The rest of a command, and what is seen. The first row has the option's default.
+    rows: &'static [(&'static str, &'static str)],
+    /// Prepares the folder in which the commands run.
+    before: fn(&Path),
+    /// Number of blank loop devices, to which links `d0`, `d1`, … of the folder lead.
+    devices: usize,
+    /// Whether it takes too long for `make test`.
+    pub(crate) long: bool,
+    /// Whether commands may fail.
+    fails: bool,
+    /// Why the case cannot be run here.
+    missing: fn() -> Option<&'static str>,
+}
+
+/// What is read from a run.
+#[derive(Clone, Copy)]
+pub(crate) struct Look {
+    /// In few words, for the page of the options.
+    pub(crate) seen: &'static str,
+    pub(crate) through: Through,
+    pub(crate) of: fn(&Run) -> String,
+}
+
+/// How a run is watched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Through {
+    /// By what it prints and leaves behind.
+    Output,
+    /// By its record of ops.
+    Ops,
+    /// By its system calls.
+    Calls,
+    /// By its system calls, those on folders and the names of threads included, with what is written.
+    Folders,
+    /// By a script that is run in the folder during a trial, which is then stopped.
+    During(&'static str),
+    /// The same while storage is made, once the script prints something.
+    Starting(&'static str),
+    /// As [`Through::During`], with a ZFS of its own.
+    Apart(&'static str),
+    /// By its threads while it runs.
+    Threads,
+    /// By those that read and write, with addresses in place of what they stand for.
+    Addresses,
+}
+
+impl Look {
+    pub(crate) const fn output(seen: &'static str, of: fn(&Run) -> String) -> Look {
+        let through = Through::Output;
+        Look { seen, through, of }
+    }
+
+    pub(crate) const fn ops(seen: &'static str, of: fn(&Run) -> String) -> Look {
+        let through = Through::Ops;
+        Look { seen, through, of }
+    }
+
+    pub(crate) const fn calls(seen: &'static str, of: fn(&Run) -> String) -> Look {
+        let through = Through::Calls;
+        Look { seen, through, of }
+    }
+}
+
+/// A case. In a row, `;` separates commands that are run one after the other in the same folder; the last
+/// one is looked at. `cp FROM TO` copies a file.
+pub(crate) const fn case(
+    option: &'static str,
+    look: Look,
+    job: &'static str,
+    rows: &'static [(&'static str, &'static str)],
+) -> Case {
+    Case {
+        option,
+        more: &[],
+        look,
+        job,
+        rows,
+        before: |_| {},
+        devices: 0,
+        long: false,
+        fails: false,
+        missing: || None,
+    }
+}
+
+impl Case {
+    /// With files that are there before.
+    pub(crate) const fn after(self, before: fn(&Path)) -> Case {
+        Case { before, ..self }
+    }
+
+    /// With blank loop devices `d0`, `d1`, ….
+    pub(crate) const fn with_devices(self, devices: usize) -> Case {
+        Case { devices, ..self }
+    }
+
+    /// Seen in the same runs as these options. A row has a word for each, in this order.
+    pub(crate) const fn and(self, more: &'static [&'static str]) -> Case {
+        Case { more, ..self }
+    }
+
+    /// Only in `make test-long`.
+    pub(crate) const fn long(self) -> Case {
+        Case { long: true, ..self }
+    }
+
+    /// Also if a command fails: the kernel or the device may not support what is asked for.
+    pub(crate) const fn or_fails(self) -> Case {
+        Case {
+            fails: true,
+            ..self
+        }
+    }
+
+    /// Only where nothing is missing.
+    pub(crate) const fn unless(self, missing: fn() -> Option<&'static str>) -> Case {
+        Case { missing, ..self }
+    }
+
+    pub(crate) fn check(&self, language: &Language) -> Result<(), Failed> {
+        let kinds = [Through::Calls, Through::Addresses, Through::Folders];
+        let traced = kinds.contains(&self.look.through);
+        let missing = (self.missing)().or_else(|| traced.then(strace::missing).flatten());
+        if let Some(why) = missing {
+            skip(&format!("{}: {why}", self.option));
+            return Ok(());
+        }
+        let mut wrong = String::new();
+        for (row, expected) in self.rows {
+            let seen = words(&self.seen(language, row));
+            if seen != words(expected) {
+                let _ = write!(
+                    wrong,
+                    "\n`{row}` of `{}`\n  expected: {}\n  seen:     {seen}",
+                    self.job,
+                    words(expected)
+                );
+            }
+        }
+        match wrong.is_empty() {
+            true => self.meaningful(),
+            false => Err(wrong.into()),
+        }
+    }
+
+    /// A case has a row without its option, and another row in which something else is seen.
+    fn meaningful(&self) -> Result<(), Failed> {
+        for (place, option) in self.options().enumerate() {
+            // `keep` of `cycle.keep`, `threads` of `--set threads`; `axis.bs` has `axis`.
+            let last = option.rsplit(['.', ' ']).next();
+            let with = |row: &str| {
+                let words = row.split(|c: char| c.is_whitespace() || "{[,".contains(c));
+                let mut names = words.filter_map(|word| word.split('=').next());
+                names.any(|name| name.split('.').any(|part| Some(part) == last))
+            };
+            let own = |seen: &str| match self.more {
+                [] => Some(words(seen)),
+                _ => seen.split_whitespace().nth(place).map(str::to_owned),
+            };
+            let first = self.rows.first().and_then(|(_, seen)| own(seen));
+            let differs = |(row, seen): &(&str, &str)| with(row) && own(seen) != first;
+            if !self.rows.iter().any(differs) {
+                let message =
+                    format!("no row has `{option}` and shows something else than the first");
+                return Err(message.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn options(&self) -> impl Iterator<Item = &'static str> {
+        iter::once(self.option).chain(self.more.iter().copied())
+    }
+
+    fn seen(&self, language: &Language, row: &str) -> String {
+        let home = Home::new();
+        (self.before)(&home.work());
+        let attach = |number| Device::attach(&home.work(), number);
+        let _devices: Vec<Device> = (0..self.devices).map(attach).collect();
+        // The last command has what all rows have in common.
+        let mut commands: Vec<&str> = row.split(';').collect();
+        let last = format!("{}\n{}", self.job, commands.pop().unwrap_or_default());
+        for command in commands.into_iter().map(str::trim) {
+            if let Some((from, to)) = command
+                .strip_prefix("cp ")
+                .and_then(|it| it.split_once(' '))
+            {
+                std::fs::copy(home.work().join(from), home.work().join(to)).unwrap();
+                continue;
+            }
+            let arguments =
+                (language.arguments)(&home.work(), &Look::output("", |_| String::new()), command);
+            home.iodyno(&arguments);
+        }
+        let arguments = (language.arguments)(&home.work(), &self.look, &last);
+        let run = Run::of(home, self.look.through, &arguments);
+        let ends = !matches!(
+            self.look.through,
+            Through::Output | Through::During(_) | Through::Starting(_) | Through::Apart(_)
+        );
+        let must_succeed = ends && !self.fails;
+        match must_succeed && run.done.code != 0 {
+            true => run.fault(),
+            false => (self.look.of)(&run),
+        }
+    }
+}
+
+impl Language {
+    /// The cases with their names.
+    pub(crate) fn cases(&'static self) -> impl Iterator<Item = (String, &'static Case)> {
+        let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+        self.topics.iter().copied().flatten().map(move |case| {
+            let number = seen.entry(case.option).or_default();
+            *number += 1;
+            let name = match number {
+                1 => case.option.to_owned(),
+                number => format!("{}_{number}", case.option),
+            };
+            (name, case)
+        })
+    }
+
+    /// Each supported option has a case and each case an option, and the table says where the effect is seen.
+    pub(crate) fn check(&'static self) -> Result<(), Failed> {
+        let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+        for case in self.topics.iter().copied().flatten() {
+            for option in case.options() {
+                seen.entry(option).or_insert(case.look.seen);
+            }
+        }
+        let options = (self.options)();
+        let without: Vec<_> = (options.iter())
+            .filter(|option| !seen.contains_key(option.as_str()))
+            .collect();
+        let unknown: Vec<_> = (seen.keys())
+            .filter(|name| !options.iter().any(|option| option == **name))
+            .collect();
+        if !(without.is_empty() && unknown.is_empty()) {
+            return Err(format!(
+                "{} supported options without a case: {without:?}\ncases of no supported option: {unknown:?}",
+                without.len()
+            )
+            .into());
+        }
+        let text: String = seen
+            .iter()
+            .map(|(name, seen)| format!("{name}: {seen}\n"))
+            .collect();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../..")
+            .join(self.table);
+        if std::env::var_os("IODYNO_GOLDEN").is_some_and(|it| it == "update") {
+            std::fs::write(&path, &text)?;
+        }
+        match std::fs::read_to_string(&path)? == text {
+            true => Ok(()),
+            false => Err(format!(
+                "{} is not what the cases say: update it with IODYNO_GOLDEN=update, then the page of the options",
+                self.table
+            )
+            .into()),
+        }
+    }
+}
+
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,387 @@
+//! Reports and figures, on simulated devices: the page as a browser shows it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::harness::{Home, skip};
+
+fn measured() -> Home {
+    let home = Home::new();
+    for (name, latency) in [("slow", "300us"), ("fast", "200us")] {
+        let text = format!(
+            "[t]\nioengine=sim\nsim_latency=lognormal:{latency}:0.3\nrw=randread\nbs=4k\nsize=16m\n\
+             runtime=1500ms\ntime_based\n"
+        );
+        home.file(&format!("{name}.fio"), &text);
+    }
+    home.iodyno(&["run", "slow.fio", "fast.fio", "--seed", "7"])
+        .succeeds();
+    home
+}
+
+/// The data of a page's charts.
+fn charts(page: &str) -> Vec<Value> {
+    let (_, rest) = page
+        .split_once("<script id=\"charts\" type=\"application/json\">")
+        .unwrap();
+    let (data, _) = rest.split_once("</script>").unwrap();
+    serde_json::from_str(data).unwrap()
+}
+
+#[test]
+fn the_page_has_the_figures_of_the_comparison() {
+    let home = measured();
+    home.iodyno(&["report", "last", "-o", "report.html"])
+        .succeeds();
+    let page = fs::read_to_string(home.work().join("report.html")).unwrap();
+    let json = home
+        .iodyno(&["compare", "last", "--json"])
+        .succeeds()
+        .json();
+    let ratio = &json["rows"][0]["cells"][0]["ratio"];
+    let charts = charts(&page);
+    let forest = charts.iter().find(|it| it["kind"] == "verdicts").unwrap();
+    let trace = &forest["chart"]["data"][0];
+    let number = |value: &Value| value.as_f64().unwrap();
+    let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-4 * b.abs(), "{a} {b}");
+    close(number(&trace["x"][0]), number(&ratio["value"]));
+    close(
+        number(&trace["error_x"]["array"][0]),
+        number(&ratio["high"]) - number(&ratio["value"]),
+    );
+    // A trial per round and side.
+    let trials = charts.iter().find(|it| it["kind"] == "trials").unwrap();
+    let sides = trials["chart"]["data"].as_array().unwrap();
+    let row = &json["rows"][0];
+    for (drawn, side) in sides
+        .iter()
+        .zip([&row["baseline"], &row["cells"][0]["candidate"]])
+    {
+        let values = side["values"].as_array().unwrap();
+        let heights = drawn["y"].as_array().unwrap();
+        assert_eq!((heights.len(), values.len()), (10, 10));
+        // The axis is in thousands.
+        for (height, value) in heights.iter().zip(values) {
+            close(number(height) * 1000.0, number(value));
+        }
+    }
+    // The table and the text have the figures of the comparison, too.
+    let words = row["cells"][0]["words"].as_str().unwrap();
+    let interval = words.split(['[', ']']).nth(1).unwrap();
+    assert!(
+        page.matches(interval).count() >= 3,
+        "{interval}: sentence, table, and its Markdown"
+    );
+    // A report is not overwritten.
+    home.iodyno(&["report", "last", "-o", "report.html"])
+        .exits(2)
+        .tells("File exists");
+    assert_eq!(
+        fs::read_to_string(home.work().join("report.html")).unwrap(),
+        page
+    );
+}
+
+#[test]
+fn a_report_can_be_pasted() {
+    let home = measured();
+    home.iodyno(&["report", "last", "--format", "markdown"])
+        .succeeds()
+        .prints("| configuration | slow | fast |")
+        .prints("## Why")
+        .prints("## Environment")
+        .prints("iodyno run slow.fio fast.fio --seed 7");
+    home.iodyno(&["report", "last", "--format", "asciidoc"])
+        .succeeds()
+        .prints("== Why")
+        .prints("|===");
+}
+
+#[test]
+fn figures_are_drawn_as_pictures() {
+    let home = measured();
+    for kind in ["verdicts", "trials", "latency", "series", "heatmap"] {
+        let name = format!("{kind}.svg");
+        home.iodyno(&["plot", "last", kind, "-o", &name]).succeeds();
+        let svg = fs::read_to_string(home.work().join(&name)).unwrap();
+        assert!(svg.contains("</svg>"), "{kind}");
+    }
+    home.iodyno(&["plot", "last", "trials", "-o", "t.png"])
+        .succeeds();
+    assert!(
+        fs::read(home.work().join("t.png"))
+            .unwrap()
+            .starts_with(b"\x89PNG")
+    );
+    home.iodyno(&["plot", "last", "trials", "-o", "t.pdf"])
+        .exits(2)
+        .tells("let it end in `.svg` or `.png`");
+    home.iodyno(&["plot", "last", "telemetry", "-o", "x.svg"])
+        .exits(2)
+        .tells("it has no telemetry with at least two samples");
+    home.iodyno(&["plot", "last", "curve", "-o", "x.svg"])
+        .exits(2)
+        .tells("no axis with at least three numeric values");
+}
+
+/// A page in a browser after its scripts have run, and the lines of its console. `None` without a browser.
+fn browse(home: &Home, page: &Path) -> Option<(String, Vec<String>)> {
+    let run = Command::new("chromium")
+        .args([
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--no-first-run",
+            "--enable-logging=stderr",
+        ])
+        .args(["--virtual-time-budget=10000", "--dump-dom"])
+        .arg(format!(
+            "--user-data-dir={}",
+            home.work().join("browser").display()
+        ))
+        .arg(format!("file://{}", page.display()))
+        .output();
+    let run = run.ok()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let log = text(&run.stderr);
+    let console = log.lines().filter(|line| line.contains("CONSOLE"));
+    let console = console.map(str::to_owned).collect();
+    Some((text(&run.stdout), console))
+}
+
+/// Asserts that each chart of a page is drawn, without a message on the console. Returns the page as the browser has it.
+fn is_drawn(home: &Home, name: &str) -> Option<String> {
+    let page = home.work().join(name);
+    let count = charts(&fs::read_to_string(&page).unwrap()).len();
+    let Some((dom, console)) = browse(home, &page) else {
+        skip("chromium is not installed");
+        return None;
+    };
+    assert_eq!(dom.matches("class=\"plot js-plotly-plot\"").count(), count);
+    assert!(console.is_empty(), "{console:?}");
+    Some(dom)
+}
+
+#[test]
+fn a_browser_draws_every_chart_without_an_error() {
+    let home = measured();
+    home.iodyno(&["report", "last", "-o", "report.html"])
+        .succeeds();
+    is_drawn(&home, "report.html");
+}
+
+/// File names, descriptions and imported texts come from others.
+#[test]
+fn a_browser_takes_names_and_imported_texts_for_text() {
+    const NAME: &str =
+        "<img src=x onerror=document.title=1><script>document.title=1</script>%{x}|`";
+    let home = Home::new();
+    let quoted = serde_json::to_string(NAME).unwrap();
+    let text = format!(
+        "name = \"plan\"\nabout = {quoted}\nrounds = 2\n[configuration.a]\ntarget = \"sim:hdd\"\n\
+         [configuration.\"b<b>&amp;\"]\ntarget = \"sim:flash\"\n[workload.{quoted}]\n\
+         fio = {{ rw = \"randread\", bs = \"4k\", size = \"1g\", description = {quoted} }}\nduration = \"2s\"\n"
+    );
+    home.file("plan.toml", &text);
+    home.iodyno(&["run", "plan.toml", "-q"]).succeeds();
+    home.iodyno(&["name", "1", NAME]).succeeds();
+    let output = format!(
+        "{NAME}: (groupid=0, jobs=1): err= 0: pid=7: {NAME}\n  read: IOPS=100, BW=400KiB/s (410kB/s)(4000KiB/10000msec)\n"
+    );
+    home.file("<img src=y onerror=document.title=1>.txt", &output);
+    home.iodyno(&["import", "<img src=y onerror=document.title=1>.txt"])
+        .succeeds();
+    for run in ["1", "2"] {
+        let file = format!("{run}.html");
+        home.iodyno(&["report", run, "-o", &file]).succeeds();
+        let page = fs::read_to_string(home.work().join(&file)).unwrap();
+        assert!(page.contains("&lt;img"));
+        let Some(dom) = is_drawn(&home, &file) else {
+            return;
+        };
+        // The script of the charts has markup in its texts.
+        let body = dom.split("<script").map(|part| {
+            let (_, text) = part.split_once("</script>").unwrap_or(("", part));
+            text
+        });
+        let body = body.collect::<String>();
+        assert!(body.contains("&lt;img") && !body.contains("<img"));
+        assert!(!dom.contains("<title>1<"));
+    }
+}
+
+#[test]
+fn a_run_without_a_comparison_has_its_results() {
+    let home = measured();
+    home.iodyno(&["run", "slow.fio", "--seed", "7"]).succeeds();
+    home.iodyno(&["report", "last", "-o", "one.html"])
+        .succeeds();
+    let page = fs::read_to_string(home.work().join("one.html")).unwrap();
+    assert!(page.contains("randread"));
+    let kinds: Vec<Value> = charts(&page)
+        .into_iter()
+        .map(|it| it["kind"].clone())
+        .collect();
+    assert!(kinds.contains(&"latency".into()), "{kinds:?}");
+    home.iodyno(&["report", "last", "--format", "markdown"])
+        .succeeds()
+        .prints("randread");
+}
+
+/// Runs the same work on a simulated target.
+fn run_on(home: &Home, target: &str, seed: u32) {
+    let text = format!(
+        "name = \"nightly\"\nrounds = 1\nseed = {seed}\n[configuration.disks]\ntarget = \"{target}\"\n[workload.reads]\n\
+         fio = {{ rw = \"randread\", bs = \"4k\", size = \"1g\", ioengine = \"libaio\", iodepth = 16 }}\n\
+         duration = \"500ms\"\n"
+    );
+    home.file("nightly.toml", &text);
+    home.iodyno(&["run", "nightly.toml", "-q"]).succeeds();
+}
+
+#[test]
+fn a_run_on_slower_disks_is_a_regression_of_the_history() {
+    let home = Home::new();
+    for seed in 0..5 {
+        run_on(&home, "mirror of sim:hdd x 3", seed);
+    }
+    let check = ["history", "reads", "--fail-on", "regression"];
+    home.iodyno(&check).exits(5).prints("TOO FEW RUNS");
+    run_on(&home, "mirror of sim:hdd x 3", 5);
+    home.iodyno(&check).exits(0).prints("AS BEFORE");
+    run_on(&home, "sim:hdd", 6);
+    // The runs on another target are another history, unless it is asked for one of all.
+    home.iodyno(&check)
+        .exits(5)
+        .prints("target unlike that of others: simulated target sim:hdd")
+        .prints("TOO FEW RUNS: run 7 cannot be judged");
+    let any_target = [&check[..], &["--any-target"]].concat();
+    home.iodyno(&any_target)
+        .exits(1)
+        .prints("REGRESSION: run 7 has");
+    run_on(&home, "sim:hdd", 7);
+    let document = home
+        .iodyno(&["history", "reads", "--json"])
+        .succeeds()
+        .json();
+    let lengths = document["histories"].as_array().unwrap().iter();
+    let lengths: Vec<usize> = lengths
+        .map(|it| it["runs"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(lengths, [2, 6]);
+    let document = home
+        .iodyno(&["history", "reads", "--any-target", "--json"])
+        .succeeds()
+        .json();
+    let history = &document["histories"][0];
+    assert_eq!(document["histories"].as_array().unwrap().len(), 1);
+    assert_eq!(history["runs"].as_array().unwrap().len(), 8);
+    let change = &history["changes"][0];
+    assert_eq!(change["first_after"], 6, "{history}");
+    let differs = change["differs"].as_array().unwrap();
+    let simulated = differs.iter().find(|it| it["name"] == "simulated target");
+    assert_eq!(simulated.unwrap()["after"], "sim:hdd", "{differs:?}");
+
+    home.iodyno(&["plot", "last", "history", "-o", "history.svg"])
+        .succeeds();
+    let picture = fs::read_to_string(home.work().join("history.svg")).unwrap();
+    assert!(picture.contains("run, from the oldest"));
+    home.iodyno(&["report", "last", "-o", "report.html"])
+        .succeeds();
+    let page = fs::read_to_string(home.work().join("report.html")).unwrap();
+    assert!(charts(&page).iter().any(|it| it["kind"] == "history"));
+
+    home.iodyno(&["history", "read"])
+        .exits(2)
+        .tells("did you mean `reads`?");
+    home.iodyno(&["history", "reads", "--metric", "iop"])
+        .exits(2)
+        .tells("its metrics are");
+    home.iodyno(&["history", "reads", "--where", "rw=write"])
+        .exits(2)
+        .tells("meets the conditions");
+}
+
+/// The Python programs of a page of the manual.
+fn programs(page: &str) -> Vec<&str> {
+    let blocks = page.split("```python\n").skip(1);
+    blocks
+        .map(|rest| rest.split_once("```").unwrap().0)
+        .collect()
+}
+
+#[test]
+fn exported_tables_are_read_by_the_programs_of_the_manual() {
+    let home = measured();
+    home.iodyno(&["export", "last", "--format", "parquet"])
+        .exits(2)
+        .tells("--output");
+    let export = ["export", "last", "--format", "parquet", "-o", "tables"];
+    home.iodyno(&export).succeeds().tells("20 trials written");
+    // Nothing is replaced, and nothing is left of a failed export.
+    home.iodyno(&export).exits(2).tells("File exists");
+    home.iodyno(&["export", "last", "--format", "parquet", "-o", "no/tables"])
+        .exits(2)
+        .tells("no/tables");
+    let names = fs::read_dir(home.work()).unwrap().flatten();
+    let names: Vec<_> = names
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect();
+    assert!(
+        !names.iter().any(|name| name.contains("unfinished")),
+        "{names:?}"
+    );
+
+    let packages = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("../tools/python");
+    if !packages.join("complete").exists() {
+        return skip("pandas, polars and duckdb are not installed");
+    }
+    let page = include_str!("../../../../../docs/reports.md");
+    let printed: Vec<String> = (programs(page).into_iter())
+        .map(|program| {
+            let done = Command::new("python3")
+                .args(["-c", program])
+                .current_dir(home.work())
+                .env("PYTHONPATH", &packages)
+                .env("PYTHONIOENCODING", "utf-8")
+                .output()
+                .unwrap();
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            assert!(done.status.success(), "{program}: {}", text(&done.stderr));
+            text(&done.stdout)
+        })
+        .collect();
+    let [pandas, polars, duckdb] = printed.as_slice() else {
+        panic!("{printed:?}");
+    };
+    // The values are those of `compare`.
+    let json = home
+        .iodyno(&["compare", "last", "--json"])
+        .succeeds()
+        .json();
+    let median = |side: &Value| {
+        let mut values: Vec<f64> = side["values"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|value| value.as_f64().unwrap())
+            .collect();
+        values.sort_by(f64::total_cmp);
+        (values[4] + values[5]) / 2.0
+    };
+    let expected = median(&json["rows"][0]["baseline"]);
+    let line = pandas.lines().find(|line| line.contains("slow")).unwrap();
+    let value: f64 = line.split_whitespace().last().unwrap().parse().unwrap();
+    assert!((value / expected - 1.0).abs() < 1e-4, "{pandas} {expected}");
+    assert!(polars.contains("configuration"), "{polars}");
+    assert!(
+        duckdb.contains("slow") && duckdb.contains("fast"),
+        "{duckdb}"
+    );
+}
