@@ -2,7 +2,7 @@
 //! what is written of it.
 #![no_main]
 
-use iodyno_fileops::{Overrides, read, write};
+use iodyno_experiment::fileops::{Overrides, read, write};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

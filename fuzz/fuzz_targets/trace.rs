@@ -2,7 +2,7 @@
 #![no_main]
 
 use iodyno_model::{Direction, Replay};
-use iodyno_trace::{Limits, read};
+use iodyno_engine::trace::{Limits, read};
 use libfuzzer_sys::fuzz_target;
 
 const LIMITS: Limits = Limits {

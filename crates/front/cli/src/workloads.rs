@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use iodyno_fileops::{self as operations, Described, Overrides};
+use iodyno_experiment::fileops::{self as operations, Described, Overrides};
 use iodyno_fio::{Host, SystemHost, parse_files};
 use iodyno_model::{Diagnostic, Workload};
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use iodyno_document::{Entry, Located, Node, Report, Section, Table, Value, wrong};
+use crate::document::{Entry, Located, Node, Report, Section, Table, Value, wrong};
 use iodyno_units::{Bytes, Nanos};
 
 use crate::keys::{Key, Kind, layer_keys};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use iodyno_document::{Node, Report, Table, listed};
+use crate::document::{Node, Report, Table, listed};
 use iodyno_mirror::PolicyKind;
 use iodyno_model::{
     Acceleration, Diagnostic, DiskAio, DiskCache, DiskInterface, DiskOrigin, DmTarget, EngineKind,
@@ -1252,7 +1252,7 @@ fn group(text: &str) -> Option<Vec<VdevGroup>> {
 
 /// The settings of a configuration besides its layers.
 fn provision(layers: Vec<Layer>, keyed: &Keyed<'_>, report: &mut Report<'_>) -> Provision {
-    let texts = |found: Vec<(iodyno_document::Entry, String)>| {
+    let texts = |found: Vec<(crate::document::Entry, String)>| {
         let found = found.into_iter();
         found.map(|(entry, text)| (entry.key, text)).collect()
     };

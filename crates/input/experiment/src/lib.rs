@@ -5,6 +5,8 @@
 //! the crates of their languages. All errors are collected, each with its location. Files are read through [`iodyno_fio::Host`] alone.
 
 mod check;
+pub mod document;
+pub mod fileops;
 mod keys;
 mod layers;
 mod matrix;

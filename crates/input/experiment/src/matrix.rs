@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use iodyno_document::{Entry, Node, Report, Table, Value, listed, wrong};
+use crate::document::{Entry, Node, Report, Table, Value, listed, wrong};
 use iodyno_model::closest;
 use iodyno_units::counted;
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use iodyno_document::{Node, Report, Table, listed, wrong};
+use crate::document::{Node, Report, Table, listed, wrong};
 use iodyno_model::{Configuration, NodeAddress, PlannedNode, Target, Workload, closest, nodes_of};
 
 use crate::check::{Keyed, named_hint};

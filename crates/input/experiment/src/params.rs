@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use iodyno_document::{Entry, Node, Report, Table, Value, listed, wrong};
+use crate::document::{Entry, Node, Report, Table, Value, listed, wrong};
 use iodyno_model::{Diagnostic, closest};
 
 use crate::check::scalars;
@@ -162,7 +162,7 @@ fn default<'d>(entry: &'d Entry, report: &mut Report<'_>) -> Option<&'d Node> {
         }
         return Some(&entry.node);
     };
-    let section = iodyno_document::Section::new(table, entry.node.at.clone(), "a parameter");
+    let section = crate::document::Section::new(table, entry.node.at.clone(), "a parameter");
     section.refuse_unknown(&["about", "default"], report);
     section.text("about", report);
     let node = table.get("default")?;

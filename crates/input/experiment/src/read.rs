@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 
-use iodyno_document::{Entry, Located, Node, Report, Table, Value, listed, parse};
+use crate::document::{Entry, Located, Node, Report, Table, Value, listed, parse};
 use iodyno_fio::Host;
 use iodyno_model::{
     BandwidthUnit, Bound, ClosingTable, Configuration, Diagnostic, Direction, FilePolicy, Files,
@@ -170,7 +170,7 @@ impl File<'_, '_, '_> {
             let place = self.report.place(entry.node.at.clone());
             self.places.insert(entry.key.clone(), place);
         }
-        let text = |found: Option<iodyno_document::Located<String>>| found.map(|it| it.value);
+        let text = |found: Option<crate::document::Located<String>>| found.map(|it| it.value);
         let stem = Path::new(self.context.source).file_stem();
         let stem = stem.map(|stem| stem.to_string_lossy().into_owned());
         let report = &mut *self.report;
@@ -233,7 +233,7 @@ impl File<'_, '_, '_> {
     /// The instances of the sections of a kind, each for one combination of its axes.
     fn instances(&mut self, file: &Table, kind: &str, keys: &'static [Key]) -> Vec<Instance> {
         let mut found = Vec::new();
-        let sections = file.get(kind).and_then(iodyno_document::Node::as_table);
+        let sections = file.get(kind).and_then(crate::document::Node::as_table);
         for section in sections.map_or(&[][..], |table| &table.entries) {
             let Some(table) = section.node.as_table() else {
                 let message = format!(
@@ -267,7 +267,7 @@ impl File<'_, '_, '_> {
         keys: &'static [Key],
     ) -> Instance {
         let mut table = table.clone();
-        let axes = table.get("axis").and_then(iodyno_document::Node::as_table);
+        let axes = table.get("axis").and_then(crate::document::Node::as_table);
         let axes: Vec<String> = axes.map_or(Vec::new(), |axes| {
             let names = axes.entries.iter().map(|axis| axis.key.clone());
             names.collect()
@@ -414,7 +414,7 @@ impl File<'_, '_, '_> {
                 .entry(name.to_owned())
                 .or_insert(Variable { value, label });
         }
-        let node = iodyno_document::Node {
+        let node = crate::document::Node {
             value: Value::Text(instance.name.clone()),
             at: instance.at.clone(),
         };
@@ -1003,8 +1003,8 @@ fn axes(file: &Table) -> Vec<&str> {
 
 /// Warns of parameters that no string mentions.
 fn unused_parameters(file: &Table, report: &mut Report<'_>) {
-    let declared = file.get("params").and_then(iodyno_document::Node::as_table);
-    let whole = iodyno_document::Node {
+    let declared = file.get("params").and_then(crate::document::Node::as_table);
+    let whole = crate::document::Node {
         value: Value::Table(file.clone()),
         at: 0..0,
     };
@@ -1031,7 +1031,7 @@ fn nested(first: String, rest: String, entry: Entry) -> Entry {
     };
     Entry {
         key: first,
-        node: iodyno_document::Node {
+        node: crate::document::Node {
             at: entry.node.at.clone(),
             value: Value::Table(Table {
                 entries: vec![inner],

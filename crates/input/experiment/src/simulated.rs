@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use iodyno_document::{Located, Report, Table};
+use crate::document::{Located, Report, Table};
 use iodyno_mirror::PolicyKind;
 use iodyno_model::{
     Diagnostic, Engine, EngineKind, SimDevice, SimDisk, SimOptions, SimRecords, SimTarget, Target,

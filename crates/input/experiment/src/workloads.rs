@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use iodyno_document::{Entry, Node, Report, Section, Table, Value, wrong};
-use iodyno_fileops::{Described, Overrides};
+use crate::document::{Entry, Node, Report, Section, Table, Value, wrong};
+use crate::fileops::{Described, Overrides};
 use iodyno_fio::Host;
 use iodyno_model::{
     Configuration, Diagnostic, DiskInterface, EngineKind, Job, Layer, Severity, Source, Work,
@@ -22,7 +22,7 @@ pub(crate) fn is_option(tool: &str, name: &str) -> bool {
     let dashed = name.replace('_', "-");
     match tool {
         "fio" => iodyno_fio::option_names().any(|known| known == name),
-        "fs" => iodyno_fileops::SETTINGS.contains(&dashed.as_str()),
+        "fs" => crate::fileops::SETTINGS.contains(&dashed.as_str()),
         _ => iodyno_sysbench::option_names().any(|known| known == dashed),
     }
 }
@@ -257,7 +257,7 @@ impl Reader<'_, '_> {
                     });
                 }
                 let section = Section::new(&table, node.at.clone(), "the workload");
-                let described = iodyno_fileops::read_table(job, &section, self.report);
+                let described = crate::fileops::read_table(job, &section, self.report);
                 let changed = described.map(|described| described.with(&overrides));
                 return match changed {
                     Some(Ok(described)) => vec![(None, described.workload())],
@@ -292,7 +292,7 @@ impl Reader<'_, '_> {
                 Err(faults) => self.foreign(at, faults),
             }
         }
-        let (changed, warnings) = iodyno_fileops::with_all(&suite, &overrides);
+        let (changed, warnings) = crate::fileops::with_all(&suite, &overrides);
         for mut warning in warnings {
             let hint = "make a workload of it alone: its `duration` ends it earlier";
             warning.hint = Some(hint.to_owned());
@@ -330,15 +330,15 @@ impl Reader<'_, '_> {
         if name.ends_with(".toml") {
             let path = self.path(name);
             return match self.host.read(&path) {
-                Ok(text) => iodyno_fileops::read(&path.display().to_string(), &text),
+                Ok(text) => crate::fileops::read(&path.display().to_string(), &text),
                 Err(error) => Err(vec![
                     Diagnostic::error(format!("cannot read `{}`: {error}", path.display()))
                         .hint("check the path; it is relative to the folder of the experiment"),
                 ]),
             };
         }
-        iodyno_fileops::named(name).ok_or_else(|| {
-            let hint = match iodyno_fileops::suggest(name) {
+        crate::fileops::named(name).ok_or_else(|| {
+            let hint = match crate::fileops::suggest(name) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "`iodyno fs list` lists the names; files end in .toml".to_owned(),
             };

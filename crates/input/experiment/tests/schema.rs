@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use iodyno_document::{Node, Report, Value as Toml, parse};
+use iodyno_experiment::document::{Node, Report, Value as Toml, parse};
 use iodyno_experiment::{Context, read, schema};
 use iodyno_fio::SystemHost;
 use serde_json::{Map, Value, json};
@@ -113,7 +113,7 @@ fn as_json(node: &Node) -> Value {
     }
 }
 
-fn table_as_json(table: &iodyno_document::Table) -> Value {
+fn table_as_json(table: &iodyno_experiment::document::Table) -> Value {
     let entries = table.entries.iter();
     let object: Map<String, Value> = entries
         .map(|entry| (entry.key.clone(), as_json(&entry.node)))

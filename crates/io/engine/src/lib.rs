@@ -32,6 +32,7 @@ pub mod stream;
 mod support;
 #[cfg(test)]
 mod testing;
+pub mod trace;
 mod verify;
 mod verify_reads;
 

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
+use crate::trace::Trace;
 use iodyno_model::Job;
 use iodyno_sim::SharedDevice;
 use iodyno_sys::VirtualClock;
 use iodyno_sys::vhost_user::Service;
-use iodyno_trace::Trace;
 
 use crate::flow::SharedFlow;
 use crate::log::OpLog;

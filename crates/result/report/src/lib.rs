@@ -12,6 +12,8 @@ pub mod diagnostic;
 mod digits;
 pub mod doctor;
 pub mod explain;
+#[cfg(feature = "charts")]
+pub mod figure;
 pub mod fio;
 pub mod fsbench;
 pub mod imported;

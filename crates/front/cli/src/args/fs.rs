@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
-use iodyno_fileops::{Counted, Sized, size};
+use iodyno_experiment::fileops::{Counted, Sized, size};
 use iodyno_units::Nanos;
 
 use super::{ExperimentArgs, NodesArgs, Percent};

@@ -224,7 +224,7 @@ pub(crate) fn suggest(error: &mut clap::Error) {
     };
     let word = word.clone();
     let runs = match () {
-        () if iodyno_fileops::named(&word).is_some() => "iodyno fs run",
+        () if iodyno_experiment::fileops::named(&word).is_some() => "iodyno fs run",
         () if Path::new(&word).is_file() => "iodyno run",
         () => {
             if error.get(ContextKind::SuggestedSubcommand).is_none()

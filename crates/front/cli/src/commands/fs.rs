@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use iodyno_fileops::{self as operations, Overrides};
+use iodyno_experiment::fileops::{self as operations, Overrides};
 use iodyno_lab::Progress;
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{Configuration, Diagnostic, Plan, Target};

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 
-use iodyno_figure::kinds::{self, Course, Distribution, MOST_PANELS};
-use iodyno_figure::{Content, Figure, Format as Picture, Kind, Page, Section, picture};
 use iodyno_judge::figures;
 use iodyno_model::{
     Comparison, Diagnostic, Direction, Explanation, Histogram, Observation, SeriesKind, Trial,
     TrialKey, TrialState,
 };
 use iodyno_report::compare::Shown;
+use iodyno_report::figure::kinds::{self, Course, Distribution, MOST_PANELS};
+use iodyno_report::figure::{Content, Figure, Format as Picture, Kind, Page, Section, picture};
 use iodyno_report::{Style, compare as draw};
 use iodyno_store::{Run, SqliteStore, Store, StoreError};
 use iodyno_units::{Nanos, counted, grouped};
@@ -49,7 +49,7 @@ pub(crate) fn report(args: &ReportArgs, context: &Context) -> Result<Exit, Failu
     let store = context.store_to_read()?;
     let results = Results::read(&args.runs, &store)?;
     let text = match args.format {
-        ReportFormat::Html => iodyno_figure::page(&results.page(&store, context)?),
+        ReportFormat::Html => iodyno_report::figure::page(&results.page(&store, context)?),
         ReportFormat::Markdown => results.text(false, &store)?,
         ReportFormat::Asciidoc => results.text(true, &store)?,
     };

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use iodyno_fileops::Overrides;
+use iodyno_experiment::fileops::Overrides;
 use iodyno_lab::{Permission, Progress};
 use iodyno_model::{
     Configuration, Diagnostic, ExportUri, FindingKind, Forecast, Plan, PlannedNode, RunId,

@@ -12,9 +12,9 @@ use crate::strace::Call;
 
 pub(crate) static LANGUAGE: Language = Language {
     name: "operations",
-    options: || iodyno_fileops::keys().collect(),
+    options: || iodyno_experiment::fileops::keys().collect(),
     topics: &[KEYS, SETS, STEPS, OPTIONS],
-    table: "crates/input/fileops/src/effects.txt",
+    table: "crates/input/experiment/src/fileops/effects.txt",
     arguments,
 };
 

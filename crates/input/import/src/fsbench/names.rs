@@ -104,8 +104,8 @@ mod tests {
 
     #[test]
     fn untimed_work_is_known_for_every_named_workload_also_if_its_name_is_cut() {
-        for named in iodyno_fileops::names() {
-            let described = iodyno_fileops::named(named.name).unwrap();
+        for named in iodyno_experiment::fileops::names() {
+            let described = iodyno_experiment::fileops::named(named.name).unwrap();
             let operations = described.job.work.file_operations().unwrap();
             let expected = Some(operations.has_untimed_work());
             for name in named.aliases.iter().chain([&named.name]) {

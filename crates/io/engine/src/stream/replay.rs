@@ -2,9 +2,9 @@
 
 use std::num::NonZeroU64;
 
+use crate::trace::{TracedKind, TracedOp};
 use iodyno_model::{Direction, EndedBy, MissedOps};
 use iodyno_sys::{Op, OpKind, Slot};
-use iodyno_trace::{TracedKind, TracedOp};
 
 use super::{CloneStream, Issue, Next, OpStream};
 use crate::spec::ReplayPart;
@@ -115,8 +115,8 @@ impl CloneStream for ReplayStream {
 mod tests {
     use std::sync::Arc;
 
+    use crate::trace::{Limits, Trace};
     use iodyno_model::Replay;
-    use iodyno_trace::{Limits, Trace};
 
     use super::*;
     use crate::stream::end_sync;
@@ -126,7 +126,7 @@ mod tests {
             ops: 100,
             read_only: false,
         };
-        Arc::new(iodyno_trace::read(text.as_bytes(), replay, limits).unwrap())
+        Arc::new(crate::trace::read(text.as_bytes(), replay, limits).unwrap())
     }
 
     fn stream(trace: &Arc<Trace>, ops: Option<u64>) -> ReplayStream {

@@ -10,8 +10,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use iodyno_engine::trace::{Limits, Trace, TracedFile, TracedName};
 use iodyno_model::{Blocks, Diagnostic, Replay};
-use iodyno_trace::{Limits, Trace, TracedFile, TracedName};
 use iodyno_units::Bytes;
 use rustix::fs::OFlags;
 
@@ -101,7 +101,7 @@ fn load(path: &Path, replay: &Replay, limits: Limits) -> Result<Trace, Diagnosti
         let message = format!("the trace `{shown}` cannot be read: {error}");
         fault(message, "check `read_iolog=`")
     })?;
-    let trace = iodyno_trace::read(BufReader::with_capacity(1 << 16, file), replay, limits)
+    let trace = iodyno_engine::trace::read(BufReader::with_capacity(1 << 16, file), replay, limits)
         .map_err(|error| fault(format!("the trace `{shown}`: {error}"), error.hint))?;
     match trace.ops.is_empty() {
         true => Err(fault(

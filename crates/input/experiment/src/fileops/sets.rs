@@ -1,6 +1,6 @@
 //! `[[files]]`: the sets of files that exist before the measurement.
 
-use iodyno_document::{Located, Report, Section};
+use crate::document::{Located, Report, Section};
 use iodyno_model::FileSet;
 
 use super::check::Places;

@@ -5,7 +5,7 @@ use iodyno_units::{Nanos, Rate};
 
 use super::latency::{ramp, ramp_of};
 use super::{MOST_PANELS, left_out, thinned};
-use crate::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point};
+use crate::figure::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point};
 use iodyno_model::SeriesUnit;
 
 /// The ops of a rate: those that move data, and cycles of file operations.

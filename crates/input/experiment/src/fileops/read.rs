@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use iodyno_document::{Located, Report, Section, parse};
+use crate::document::{Located, Report, Section, parse};
 use iodyno_model::{
     Action, Arrival, Content, CycleStep, Diagnostic, ErrorPolicy, Job, JobEnd, Operations, Pacing,
     Reporting, Work, Writing,

@@ -9,8 +9,8 @@ use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
 use thiserror::Error;
 
-use crate::axis::Scale;
-use crate::{Axis, COLOURS, FEW, Figure, Form, Panel, Point};
+use crate::figure::axis::Scale;
+use crate::figure::{Axis, COLOURS, FEW, Figure, Form, Panel, Point};
 
 /// Sizes in pixels.
 const WIDTH: u32 = 1200;
@@ -208,7 +208,7 @@ fn draw_panel<B: DrawingBackend>(
 ) -> Result<(), PictureError> {
     let (x, y) = (&panel.x, &panel.y);
     let points = || panel.curves.iter().flat_map(|curve| &curve.points);
-    let edges = |pick: fn(&crate::Cells) -> &Vec<f64>| {
+    let edges = |pick: fn(&crate::figure::Cells) -> &Vec<f64>| {
         panel
             .cells
             .iter()

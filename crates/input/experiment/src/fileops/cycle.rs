@@ -1,6 +1,6 @@
 //! `[[cycle]]`: the steps, each with the keys of its op.
 
-use iodyno_document::{Report, Section, listed};
+use crate::document::{Report, Section, listed};
 use iodyno_model::{Action, CycleStep, FileSet, PickOrder, Subject, closest};
 
 use super::check::Places;

@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
+use iodyno_engine::trace::{Limits, Trace, TracedKind, TracedName, read};
 use iodyno_model::{Direction, Replay};
-use iodyno_trace::{Limits, Trace, TracedKind, TracedName, read};
 use proptest::prelude::*;
 
 const LIMITS: Limits = Limits {

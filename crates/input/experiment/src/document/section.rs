@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::str::FromStr;
 
-use crate::report::Report;
-use crate::tree::{Node, Table, Value};
+use crate::document::report::Report;
+use crate::document::tree::{Node, Table, Value};
 use iodyno_model::closest;
 use iodyno_units::{Bytes, Nanos};
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::report::Report;
+use crate::document::report::Report;
 
 /// A value with its location.
 #[derive(Debug, Clone, PartialEq)]

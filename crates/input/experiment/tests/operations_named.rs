@@ -1,6 +1,8 @@
 //! Named workloads of file operations, and their changes by the command line.
 
-use iodyno_fileops::{Described, Overrides, named, names, read, suggest, text, with_all, write};
+use iodyno_experiment::fileops::{
+    Described, Overrides, named, names, read, suggest, text, with_all, write,
+};
 use iodyno_model::{Action, Arrival, Content, Diagnostic, Direction, Operations, Subject, Writing};
 use iodyno_units::Nanos;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use iodyno_document::{LARGEST, listed};
+use crate::document::{LARGEST, listed};
 use iodyno_model::{Action, Arrival, CycleStep, Diagnostic, Job, Operations, Writing};
 use iodyno_units::{Bytes, Nanos};
 

@@ -3,8 +3,8 @@
 use iodyno_model::{AxisCurve, Estimated, SearchAnswer, SeriesUnit};
 
 use super::{MOST_PANELS, left_out, value};
-use crate::axis::better;
-use crate::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
+use crate::figure::axis::better;
+use crate::figure::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
 
 /// The medians with their intervals, one panel for each axis and metric. `None` without curves.
 pub fn curve(curves: &[AxisCurve]) -> Option<Figure> {

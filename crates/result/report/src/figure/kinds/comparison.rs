@@ -1,12 +1,12 @@
 //! Figures of a comparison: ratios with intervals, and the values of all trials.
 
+use crate::compare::verdict_words;
 use iodyno_model::{ComparedRow, Comparison, Observation, Verdict};
-use iodyno_report::compare::verdict_words;
 use iodyno_units::percent;
 
 use super::{MOST_PANELS, left_out, value};
-use crate::axis::better;
-use crate::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
+use crate::figure::axis::better;
+use crate::figure::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
 
 /// Rows of the figure of ratios, at most.
 const MOST_ROWS: usize = 60;

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::axis::{NINES, nines, whole_step};
-use crate::{Axis, COLOURS, Cells, Curve, FEW, Figure, Form, Mark, Panel, Point, Scale};
+use crate::figure::axis::{NINES, nines, whole_step};
+use crate::figure::{Axis, COLOURS, Cells, Curve, FEW, Figure, Form, Mark, Panel, Point, Scale};
 
 /// Symbols, by the index of a colour: colours alone do not identify a curve in print.
 const SYMBOLS: [&str; 6] = ["circle", "square", "diamond", "triangle-up", "x", "cross"];

@@ -1,11 +1,11 @@
 //! A workload's results over runs.
 
+use crate::compare::{change_words, drift_words, newest_words};
 use iodyno_model::History;
-use iodyno_report::compare::{change_words, drift_words, newest_words};
 
 use super::{MOST_PANELS, left_out, value};
-use crate::axis::better;
-use crate::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
+use crate::figure::axis::better;
+use crate::figure::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
 
 /// The medians of the runs with their intervals, one panel for each history, and a line before each change. `None` without a
 /// history of two runs.

@@ -4,8 +4,8 @@ use iodyno_model::{Direction, Frame, Histogram, SeriesUnit, Step};
 use iodyno_units::{Nanos, grouped};
 
 use super::{MOST_PANELS, left_out};
-use crate::axis::nines;
-use crate::{Axis, Cells, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
+use crate::figure::axis::nines;
+use crate::figure::{Axis, Cells, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
 
 /// The largest percentile that is drawn, and the smallest number of ops above it: fewer would be chance.
 const MOST_NINES: f64 = 99.99;

@@ -5,7 +5,7 @@
 fn main() {
     print!(
         "{}\n{}",
-        iodyno_fileops::names_markdown(),
-        iodyno_fileops::effects_markdown()
+        iodyno_experiment::fileops::names_markdown(),
+        iodyno_experiment::fileops::effects_markdown()
     );
 }

@@ -1,7 +1,7 @@
 //! Texts of file operations: all errors at once with their locations, arbitrary texts without a panic, and
 //! texts written from a workload parse to the same workload.
 
-use iodyno_fileops::{
+use iodyno_experiment::fileops::{
     Described, effects_markdown, named, names, names_markdown, read, text, write,
 };
 use iodyno_model::{
@@ -412,7 +412,7 @@ fn the_page_lists_all_named_workloads_and_where_the_effects_of_keys_are_shown() 
     assert!(
         has(names_markdown()) && has(effects_markdown()),
         "docs/file-operations.md is out of date; put into it, in place of its tables, what\n\
-         cargo run -p iodyno-fileops --example file_operations\nprints"
+         cargo run -p iodyno-experiment --example file_operations\nprints"
     );
 }
 

@@ -3,7 +3,7 @@
 use iodyno_model::{FigureTable, Finding, SeriesKind, SeriesUnit};
 
 use super::{left_out, thinned};
-use crate::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point};
+use crate::figure::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point};
 
 /// Panels of telemetry, at most.
 const MOST: usize = 16;

@@ -10,11 +10,11 @@ use iodyno_model::{
     Question, Regime, Search, SearchAnswer, SearchAxis, SearchPoint, SeriesKind, Weight,
 };
 
-use crate::kinds::{
+use crate::figure::kinds::{
     Course, Distribution, curve, heatmap, latency, search, telemetry, throughput, trials, verdicts,
 };
-use crate::plotly::{charts, script};
-use crate::{Content, Figure, Form, Format, Page, Scale, Section, page, picture};
+use crate::figure::plotly::{charts, script};
+use crate::figure::{Content, Figure, Form, Format, Page, Scale, Section, page, picture};
 
 fn two_sides() -> (Comparison, Vec<Observation>) {
     let values = [
@@ -344,7 +344,7 @@ fn names_cannot_become_markup() {
         Content::List(vec![NAME.to_owned()]),
         Content::Preformatted(NAME.to_owned()),
         Content::Table {
-            html: iodyno_report::compare::html(&comparison, &Default::default()),
+            html: crate::compare::html(&comparison, &Default::default()),
             markdown: NAME.to_owned(),
         },
     ];

@@ -6,8 +6,8 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};
 
-use crate::Figure;
-use crate::plotly::{Chart, charts, script};
+use crate::figure::Figure;
+use crate::figure::plotly::{Chart, charts, script};
 
 /// A page.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +40,7 @@ pub enum Content {
     List(Vec<String>),
     /// Text with its line breaks, as on a terminal.
     Preformatted(String),
-    /// A table in HTML, as [`iodyno_report::compare::html`] writes it, and the same in Markdown for the clipboard.
+    /// A table in HTML, as [`crate::compare::html`] writes it, and the same in Markdown for the clipboard.
     Table {
         /// Escaped HTML.
         html: String,
