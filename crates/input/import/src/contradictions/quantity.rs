@@ -17,6 +17,13 @@ impl Approximate {
     pub(super) fn can_be_in(self, range: &RangeInclusive<f64>) -> bool {
         self.value + self.tolerance >= *range.start() && self.value - self.tolerance <= *range.end()
     }
+
+    fn times(self, unit: f64) -> Approximate {
+        Approximate {
+            value: self.value * unit,
+            tolerance: self.tolerance * unit,
+        }
+    }
 }
 
 /// Words before a number that is not exact.
@@ -35,18 +42,19 @@ const ABOUT: [&str; 8] = [
 pub(super) fn count(word: &str, before: &str) -> Option<Approximate> {
     let exact = word.trim_start_matches(['~', '≈']);
     let about = exact.len() < word.len() || ABOUT.contains(&before.to_lowercase().as_str());
-    let (digits, scale) = match exact.strip_suffix(['k', 'K']) {
-        Some(digits) => (digits, 1e3),
+    let (digits, power) = match exact.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 3),
         None => match exact.strip_suffix('M') {
-            Some(digits) => (digits, 1e6),
-            None => (exact, 1.0),
+            Some(digits) => (digits, 6),
+            None => (exact, 0),
         },
     };
-    rounded(digits, scale, about)
+    rounded(digits, power, about)
 }
 
-/// A number of which only the digits up to the last one that is not 0 are known. With `about`, the last one may be off by 1.
-fn rounded(digits: &str, scale: f64, about: bool) -> Option<Approximate> {
+/// A number times a power of 10, of which only the digits up to the last one that is not 0 are known. With `about`, the last one may
+/// be off by 1.
+fn rounded(digits: &str, power: i32, about: bool) -> Option<Approximate> {
     let digits = ungrouped(digits)?;
     let (whole, decimals) = digits.split_once('.').unwrap_or((&digits, ""));
     let is_number = |text: &str| text.bytes().all(|c| c.is_ascii_digit());
@@ -54,12 +62,13 @@ fn rounded(digits: &str, scale: f64, about: bool) -> Option<Approximate> {
         return None;
     }
     let zeros = whole.len() - whole.trim_end_matches('0').len();
-    let power = match decimals.is_empty() {
+    let last = match decimals.is_empty() {
         true => i32::try_from(zeros).ok()?,
         false => -i32::try_from(decimals.len()).ok()?,
     };
-    let value = digits.parse::<f64>().ok()? * scale;
-    let unit = 10f64.powi(power) * scale;
+    // Parsed with their exponent, whole numbers are exact: 2096.05 * 1e3 is not 2096050.
+    let value = format!("{digits}e{power}").parse::<f64>().ok()?;
+    let unit = format!("1e{}", last + power).parse::<f64>().ok()?;
     (value > 0.0).then_some(Approximate {
         value,
         tolerance: if about { unit } else { unit / 2.0 },
@@ -94,7 +103,7 @@ pub(super) fn size(words: &[&str]) -> Option<(Approximate, usize)> {
         _ => unit,
     };
     let bytes = format!("1{unit}").parse::<Bytes>().ok()?.0;
-    Some((rounded(digits, bytes as f64, false)?, taken))
+    Some((rounded(digits, 0, false)?.times(bytes as f64), taken))
 }
 
 /// The time at the beginning of some words, ns: `3 seconds`, `500ms`.
@@ -115,5 +124,5 @@ pub(super) fn time(words: &[&str]) -> Option<f64> {
         "h" | "hour" | "hours" => 3600e9,
         _ => return None,
     };
-    rounded(digits, ns, false).map(|time| time.value)
+    rounded(digits, 0, false).map(|time| time.value * ns)
 }
