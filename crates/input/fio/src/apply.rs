@@ -9,12 +9,9 @@ use iodyno_options::Problem;
 use super::arithmetic;
 use super::draft::{Draft, Written};
 use super::host::Host;
-use super::options::{OPTIONS, OptionSpec};
+use super::options::{ADDING, OPTIONS, OptionSpec};
 use super::text::{Entry, Report};
 use super::value::Value;
-
-/// Options that may be repeated: each occurrence adds to the earlier value.
-pub(super) const ADDING: &[&str] = &["filename", "opendir"];
 
 pub(super) fn apply(draft: &mut Draft, entries: &[Entry], host: &dyn Host, report: &mut Report) {
     warn_of_repeats(entries, report);

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use iodyno_model::{After, Diagnostic, HeaderFormat, Job, Severity, Source, Workload};
 
-use super::Parsed;
 use super::apply::apply;
 use super::draft::Draft;
 use super::finish::finish;
 use super::host::Host;
+use super::parsed::Parsed;
 use super::text::{Entry, Report, Section, read_sections};
 use super::traps;
 

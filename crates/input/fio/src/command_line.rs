@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use iodyno_model::{Diagnostic, HeaderFormat, Place, Source, closest};
 use iodyno_options::{Problem, Unit};
 
-use super::Parsed;
 use super::apply::say;
 use super::assemble::Assembly;
 use super::flags::{FLAGS, Flag, OwnFlags, Settings};
@@ -14,6 +13,7 @@ use super::help;
 use super::host::Host;
 use super::options::{OPTIONS, OptionSpec};
 use super::output::OutputOptions;
+use super::parsed::Parsed;
 use super::text::{COMMAND_LINE, Entry, Section};
 
 /// What the command line requests.

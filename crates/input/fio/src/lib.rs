@@ -21,6 +21,7 @@ mod host;
 mod number;
 mod options;
 mod output;
+mod parsed;
 mod pattern;
 mod resolved;
 mod text;
@@ -28,7 +29,7 @@ mod traps;
 mod value;
 pub(crate) use std::path::PathBuf;
 
-use iodyno_model::{Diagnostic, Place, Workload};
+use iodyno_model::Place;
 
 pub use command_line::{Action, CommandLine, parse_command_line};
 pub use compatibility::compatibility_markdown;
@@ -38,55 +39,11 @@ pub use host::{Host, SystemHost};
 pub use number::{NumberError, Size, TimeUnit, size, time};
 pub use options::{has_fixed_form, honoured_options, ignored_option, option_names, replaces};
 pub use output::{Eta, OutputFormat, OutputOptions};
+pub use parsed::{Parsed, Verdict};
 pub use resolved::resolved_options;
 
 use assemble::Assembly;
 use text::Entry;
-
-/// Whether a job file can be run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
-    /// It can be run.
-    Runnable,
-    /// It is valid, but uses features that are not supported.
-    Refused,
-    /// It contains errors.
-    Faulty,
-}
-
-impl Verdict {
-    /// The name used in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Verdict::Runnable => "runnable",
-            Verdict::Refused => "refused",
-            Verdict::Faulty => "faulty",
-        }
-    }
-}
-
-/// The result of parsing.
-#[derive(Debug, Clone)]
-pub struct Parsed {
-    /// The jobs; `None` if there are errors.
-    pub workload: Option<Workload>,
-    /// All diagnostics, in the order of the text.
-    pub diagnostics: Vec<Diagnostic>,
-    /// Whether every error is about a known engine or option that is not supported, so that the text itself
-    /// is valid. Also true without errors.
-    pub well_formed: bool,
-}
-
-impl Parsed {
-    /// Whether it can be run.
-    pub fn verdict(&self) -> Verdict {
-        match (&self.workload, self.well_formed) {
-            (Some(_), _) => Verdict::Runnable,
-            (None, true) => Verdict::Refused,
-            (None, false) => Verdict::Faulty,
-        }
-    }
-}
 
 /// Parses job files; `-` is standard input. Each file after the first starts when all jobs before it have
 /// ended. `overrides` are options that take precedence over those of every section.

@@ -24,6 +24,9 @@ pub(crate) type Setter = fn(&mut Draft, &Value) -> Result<(), Problem>;
 /// An option of fio.
 pub(crate) type OptionSpec = iodyno_options::OptionSpec<Setter>;
 
+/// Options that may be repeated: each occurrence adds to the earlier value.
+pub(crate) const ADDING: &[&str] = &["filename", "opendir"];
+
 /// The options by topic, in the order of the documentation.
 pub(crate) static OPTIONS: Table<Setter> = Table {
     topics: &[
@@ -68,9 +71,7 @@ pub fn has_fixed_form(name: &str) -> bool {
 /// that are not options of fio count as the same with `-` or `_`.
 pub fn replaces(first: &str, second: &str) -> bool {
     match (OPTIONS.find(first), OPTIONS.find(second)) {
-        (Some(one), Some(other)) => {
-            one.name == other.name && !crate::apply::ADDING.contains(&one.name)
-        }
+        (Some(one), Some(other)) => one.name == other.name && !ADDING.contains(&one.name),
         (None, None) => first.replace('-', "_") == second.replace('-', "_"),
         _ => false,
     }
