@@ -1,7 +1,7 @@
 //! A text that says that interrupts are balanced, against its listings of /proc/interrupts.
 
 use super::super::interrupts::{FORM, Judged, SourceCounts, judged};
-use super::Source;
+use super::source::Source;
 
 /// A source with a smaller share of all interrupts does not count.
 const LEAST_SHARE: f64 = 0.05;

@@ -8,21 +8,22 @@ mod interrupts;
 mod prose;
 mod quantity;
 mod settings;
+mod source;
 mod statement;
 #[cfg(test)]
 mod tests;
 
 use std::ops::RangeInclusive;
 
-use iodyno_model::{Contradiction, ImportedTable, ImportedTrial, Kind, Metric};
+use iodyno_model::Contradiction;
 use iodyno_units::{Bytes, Nanos, counted, grouped};
 
-use super::command::Command;
-use super::context::Context;
 use super::lines::Lines;
 use super::sysbench;
-use quantity::Approximate;
+use quantity::{Approximate, SAME_SIZE};
 use statement::{Limit, Stated, Statement};
+
+pub(crate) use source::{Checked, Source};
 
 /// The statements of a text that can be checked, from the lines that no reader understood.
 pub(crate) fn statements(lines: &Lines<'_>, claimed: &[bool]) -> Vec<Statement> {
@@ -40,49 +41,6 @@ pub(crate) fn statements(lines: &Lines<'_>, claimed: &[bool]) -> Vec<Statement> 
         }
     }
     found
-}
-
-/// What a check needs of a result.
-pub(crate) struct Checked {
-    line: u32,
-    configuration: String,
-    workload: String,
-    form: String,
-    ops: Option<f64>,
-    /// The time of a fixed amount of work, ns.
-    completion: Option<f64>,
-    /// The facts `bs`, `depth` and `jobs`.
-    facts: Vec<(String, String)>,
-}
-
-impl Checked {
-    pub(crate) fn of(trial: &ImportedTrial) -> Checked {
-        let figure = |name: &str| {
-            let mut figures = trial.figures.iter();
-            figures.find(|it| it.metric.name == name).map(|it| it.value)
-        };
-        let facts = trial.facts.iter();
-        let facts = facts.filter(|fact| ["bs", "depth", "jobs"].contains(&fact.name.as_str()));
-        Checked {
-            line: trial.at.line,
-            configuration: trial.configuration.clone(),
-            workload: trial.workload.to_lowercase(),
-            form: trial.form.clone(),
-            ops: figure("ops"),
-            completion: figure(Metric::COMPLETION).filter(|_| trial.kind == Kind::Finite),
-            facts: facts
-                .map(|it| (it.name.clone(), it.value.clone()))
-                .collect(),
-        }
-    }
-}
-
-/// A text with what was read from it.
-pub(crate) struct Source<'t> {
-    pub(crate) lines: &'t Lines<'t>,
-    pub(crate) results: Vec<Checked>,
-    pub(crate) tables: &'t [ImportedTable],
-    pub(crate) commands: &'t [Command],
 }
 
 impl Source<'_> {
@@ -116,12 +74,6 @@ impl Source<'_> {
             .collect();
         found.sort_by_key(|it| it.at.line);
         found
-    }
-
-    /// Whether a line is below the nearest heading of another one, at any depth.
-    fn is_below(&self, line: u32, heading: Option<u32>) -> bool {
-        let context = self.lines.context(line);
-        heading.is_none_or(|heading| context.headings.iter().any(|it| it.line == heading))
     }
 
     /// The results that a clause is about: those below the same heading or, if it names a configuration, those of this one in the
@@ -260,11 +212,6 @@ impl Source<'_> {
     }
 }
 
-/// The line of the narrowest heading that is not a list item.
-fn section(context: &Context<'_>) -> Option<u32> {
-    context.nearest(|it| it.is_section()).map(|it| it.line)
-}
-
 fn range(values: impl Iterator<Item = f64>) -> Option<RangeInclusive<f64>> {
     values.fold(None, |range, value| match range {
         None => Some(value..=value),
@@ -292,13 +239,6 @@ fn places(trials: &[(u32, f64)]) -> String {
 
 fn whole(count: f64) -> String {
     grouped(count.round() as u64)
-}
-
-/// Sizes agree up to this ratio: `100G` is 10¹¹ or 2³⁰ × 100 bytes.
-const SAME_SIZE: f64 = 1.1;
-
-fn is_same_size(one: f64, other: f64) -> bool {
-    (one / other).max(other / one) <= SAME_SIZE
 }
 
 /// `2000 × 2 MB = 4 GB`, if this is not the total.

@@ -26,6 +26,13 @@ impl Approximate {
     }
 }
 
+/// Sizes agree up to this ratio: `100G` is 10¹¹ or 2³⁰ × 100 bytes.
+pub(super) const SAME_SIZE: f64 = 1.1;
+
+pub(super) fn is_same_size(one: f64, other: f64) -> bool {
+    (one / other).max(other / one) <= SAME_SIZE
+}
+
 /// Words before a number that is not exact.
 const ABOUT: [&str; 8] = [
     "around",

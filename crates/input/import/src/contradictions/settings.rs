@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use iodyno_units::{Bytes, Nanos};
 
-use super::quantity::{size, time};
-use super::{Source, is_same_size, section};
+use super::quantity::{is_same_size, size, time};
+use super::source::{Source, section};
 
 /// What is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
