@@ -10,8 +10,6 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
 
 use iodyno_model::Provision;
 use rustix::fs::{FlockOperation, OFlags};
@@ -24,9 +22,6 @@ use crate::locks;
 use crate::roots::{Roots, names, text};
 
 const SCHEMA: u32 = 1;
-/// How often a lock that another process holds is tried again, and at which interval.
-const LOCKED: u32 = 50;
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// The folders in which iodyno keeps track of the storage that it makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,7 +190,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    fn path(folder: &Path, token: &str) -> PathBuf {
+    /// The file of the journal of a target.
+    pub(crate) fn path(folder: &Path, token: &str) -> PathBuf {
         folder.join(format!("{token}.jsonl"))
     }
 
@@ -259,17 +255,9 @@ impl Journal {
     fn locked(folder: &Path, token: &str, mend: bool) -> Result<Journal, JournalError> {
         let path = Journal::path(folder, token);
         let mut file = Journal::file(&path, mend)?;
-        // A process that was just started keeps the locks of its parent until its program begins.
-        let mut tries = 0;
-        loop {
-            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Err(Errno::WOULDBLOCK) if tries == LOCKED => return Err(JournalError::Busy),
-                Err(Errno::WOULDBLOCK) => {
-                    tries += 1;
-                    thread::sleep(PAUSE);
-                }
-                other => break other.map_err(io::Error::from)?,
-            }
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Err(JournalError::Busy),
+            other => other.map_err(io::Error::from)?,
         }
         let mut text = String::new();
         file.read_to_string(&mut text)?;

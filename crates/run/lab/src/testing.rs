@@ -418,7 +418,12 @@ impl Node for FakeNode<'_> {
         Ok(())
     }
 
-    fn empty_caches(&self, token: &str, _: &StopFlag) -> Result<(), Vec<Diagnostic>> {
+    fn empty_caches(
+        &self,
+        token: &str,
+        _: &StopFlag,
+        _: &mut dyn FnMut(&str),
+    ) -> Result<(), Vec<Diagnostic>> {
         self.log("empty caches of", token);
         Ok(())
     }
@@ -428,7 +433,7 @@ impl Node for FakeNode<'_> {
         Ok(())
     }
 
-    fn tear_down(&self, tokens: &[String], _: &StopFlag) -> Vec<TornDown> {
+    fn tear_down(&self, tokens: &[String], _: &StopFlag, _: &mut dyn FnMut(&str)) -> Vec<TornDown> {
         self.meeting.iter().for_each(|meeting| meeting.wait());
         let undo = |token: &String| {
             self.log("undo", token);

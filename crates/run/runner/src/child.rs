@@ -144,25 +144,50 @@ impl<L: Launcher> Node for L {
     }
 
     fn snapshot(&self, token: &str, stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
-        storage::change(self, StorageWork::Snapshot(token.to_owned()), stop)
+        storage::change(
+            self,
+            StorageWork::Snapshot(token.to_owned()),
+            stop,
+            &mut |_| (),
+        )
     }
 
     fn roll_back(&self, token: &str, stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
-        storage::change(self, StorageWork::RollBack(token.to_owned()), stop)
+        storage::change(
+            self,
+            StorageWork::RollBack(token.to_owned()),
+            stop,
+            &mut |_| (),
+        )
     }
 
-    fn empty_caches(&self, token: &str, stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
-        storage::change(self, StorageWork::EmptyCaches(token.to_owned()), stop)
+    fn empty_caches(
+        &self,
+        token: &str,
+        stop: &StopFlag,
+        told: &mut dyn FnMut(&str),
+    ) -> Result<(), Vec<Diagnostic>> {
+        storage::change(self, StorageWork::EmptyCaches(token.to_owned()), stop, told)
     }
 
     fn renew(&self, token: &str, stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
-        storage::change(self, StorageWork::Renew(token.to_owned()), stop)
+        storage::change(
+            self,
+            StorageWork::Renew(token.to_owned()),
+            stop,
+            &mut |_| (),
+        )
     }
 
-    fn tear_down(&self, tokens: &[String], stop: &StopFlag) -> Vec<TornDown> {
+    fn tear_down(
+        &self,
+        tokens: &[String],
+        stop: &StopFlag,
+        told: &mut dyn FnMut(&str),
+    ) -> Vec<TornDown> {
         match tokens {
             [] => Vec::new(),
-            _ => storage::tear_down(self, tokens, stop),
+            _ => storage::tear_down(self, tokens, stop, told),
         }
     }
 

@@ -153,11 +153,16 @@ pub trait Node: Sync {
         Err(makes_nothing())
     }
 
-    /// Empties those caches of the storage with this token that are not part of the page cache.
+    /// Empties those caches of the storage with this token that are not part of the page cache; `told` gets what is waited for.
     ///
     /// # Errors
     /// It failed; the storage cannot be used any more.
-    fn empty_caches(&self, _token: &str, _stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
+    fn empty_caches(
+        &self,
+        _token: &str,
+        _stop: &StopFlag,
+        _told: &mut dyn FnMut(&str),
+    ) -> Result<(), Vec<Diagnostic>> {
         Ok(())
     }
 
@@ -171,8 +176,13 @@ pub trait Node: Sync {
 
     /// Undoes the storage with these tokens, each in reverse order, and returns what was done for each; does nothing if it does
     /// not exist. If `stop` is set, it continues in the background after a short time, which is a fault with the severity of
-    /// a warning.
-    fn tear_down(&self, tokens: &[String], _stop: &StopFlag) -> Vec<TornDown> {
+    /// a warning. `told` gets each step before it begins.
+    fn tear_down(
+        &self,
+        tokens: &[String],
+        _stop: &StopFlag,
+        _told: &mut dyn FnMut(&str),
+    ) -> Vec<TornDown> {
         tokens.iter().map(|_| TornDown::default()).collect()
     }
 

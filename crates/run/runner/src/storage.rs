@@ -68,7 +68,7 @@ pub(crate) fn provision(
         return Ok(made);
     }
     within_guests(node, request, made, stop, told).map_err(|mut faults| {
-        let undone = tear_down(node, std::slice::from_ref(&request.token), stop);
+        let undone = tear_down(node, std::slice::from_ref(&request.token), stop, told);
         faults.extend(undone.into_iter().flat_map(|one| one.faults));
         faults
     })
@@ -116,17 +116,23 @@ pub(crate) fn change(
     node: &dyn Launcher,
     work: StorageWork,
     stop: &StopFlag,
+    told: &mut dyn FnMut(&str),
 ) -> Result<(), Vec<Diagnostic>> {
-    ask(node, work, stop, &mut |_| (), |answer| match answer {
+    ask(node, work, stop, told, |answer| match answer {
         StorageAnswer::Changed(result) => Some(result),
         _ => None,
     })
 }
 
 /// See [`crate::Node::tear_down`].
-pub(crate) fn tear_down(node: &dyn Launcher, tokens: &[String], stop: &StopFlag) -> Vec<TornDown> {
+pub(crate) fn tear_down(
+    node: &dyn Launcher,
+    tokens: &[String],
+    stop: &StopFlag,
+    told: &mut dyn FnMut(&str),
+) -> Vec<TornDown> {
     let work = StorageWork::TearDown(tokens.to_vec());
-    let answer = ask(node, work, stop, &mut |_| (), |answer| match answer {
+    let answer = ask(node, work, stop, told, |answer| match answer {
         StorageAnswer::TornDown(ended) => Some(Ok(ended)),
         _ => None,
     });
@@ -221,7 +227,7 @@ const ATTEMPTS: u32 = 60;
 /// Undoes storage whose parent has ended, as far as it still exists.
 pub(crate) fn undo_kept(tokens: &[String]) {
     for attempt in 1..=ATTEMPTS {
-        let faults: Vec<Diagnostic> = layers::tear_down(tokens)
+        let faults: Vec<Diagnostic> = layers::tear_down(tokens, &|_| ())
             .into_iter()
             .flat_map(|torn_down| torn_down.faults)
             .collect();
@@ -238,22 +244,22 @@ pub(crate) fn carry_out(
     messages: &MessageSender,
 ) -> StorageAnswer {
     let stop = || control.stop.is_set();
-    let mut told = |what: &str| {
+    let told = |what: &str| {
         let answer = StorageAnswer::Told(what.to_owned());
         messages.send(Message::Storage { answer });
     };
     match work {
         StorageWork::Check(requests) => StorageAnswer::Checked(layers::check(&requests, &stop)),
         StorageWork::Provision(request, owner) => {
-            StorageAnswer::Provisioned(layers::provision(&request, owner, &stop, &mut told))
+            StorageAnswer::Provisioned(layers::provision(&request, owner, &stop, &told))
         }
         StorageWork::Snapshot(token) => StorageAnswer::Changed(layers::snapshot(&token, &stop)),
         StorageWork::RollBack(token) => StorageAnswer::Changed(layers::roll_back(&token, &stop)),
         StorageWork::EmptyCaches(token) => {
-            StorageAnswer::Changed(layers::empty_caches(&token, &stop))
+            StorageAnswer::Changed(layers::empty_caches(&token, &stop, &told))
         }
         StorageWork::Renew(token) => StorageAnswer::Changed(layers::renew(&token, &stop)),
-        StorageWork::TearDown(tokens) => StorageAnswer::TornDown(layers::tear_down(&tokens)),
-        StorageWork::Clean { dry_run } => StorageAnswer::Cleaned(layers::clean(dry_run, &mut told)),
+        StorageWork::TearDown(tokens) => StorageAnswer::TornDown(layers::tear_down(&tokens, &told)),
+        StorageWork::Clean { dry_run } => StorageAnswer::Cleaned(layers::clean(dry_run, &told)),
     }
 }

@@ -26,15 +26,13 @@ use crate::roots::{names, text};
 
 use super::host::{Host, Invocation, device_number, word};
 use super::made::{self, Made};
-use super::{TARGET, mapped, nfs, zfs};
+use super::{TARGET, lock, mapped, nfs, zfs};
 
 /// The longest time that a command which undoes something may take.
 const UNDO: Duration = Duration::from_secs(60);
 /// How long, and at which interval, a busy mount or device is tried again.
 const BUSY: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long the lock of another process is waited for, in pauses.
-const LOCKED: u32 = 600;
 /// From SIGTERM to SIGKILL for a process, in tenths of a pause.
 const TERMINATED: u32 = 500;
 
@@ -270,6 +268,8 @@ pub(crate) struct Hands<'a> {
     /// What the target's files and folders are, by their paths, as far as it is recorded.
     pub(crate) inodes: BTreeMap<PathBuf, Inode>,
     pub(crate) stop: &'a dyn Fn() -> bool,
+    /// Gets each action that is done, and what is waited for.
+    pub(crate) told: &'a dyn Fn(&str),
     /// The commands that were run.
     pub(crate) commands: Vec<CommandRun>,
 }
@@ -751,22 +751,30 @@ impl Hands<'_> {
     /// dropped: zfs-fuse, and the next number of a compressed device.
     ///
     /// # Errors
-    /// `stop` returned true, or nobody releases it.
+    /// `stop` returned true, or it cannot be locked.
     pub(crate) fn lock(&self, stop: &dyn Fn() -> bool) -> Result<File, Diagnostic> {
         let failed = |error: io::Error| cannot("lock", self.journals, &error);
         let folder = File::open(self.journals).map_err(failed)?;
-        for _ in 0..LOCKED {
-            match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-                Err(error) if error == rustix::io::Errno::WOULDBLOCK && !stop() => {
-                    self.host.sleep(PAUSE);
-                }
-                Err(error) => return Err(failed(error.into())),
-                Ok(()) => return Ok(folder),
+        let operation = FlockOperation::NonBlockingLockExclusive;
+        let locked =
+            lock::wait_for(
+                self.host,
+                self.journals,
+                stop,
+                self.told,
+                || match rustix::fs::flock(&folder, operation) {
+                    Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+                    other => other.map(Some),
+                },
+            );
+        match locked.map_err(|error| failed(error.into()))? {
+            Some(()) => Ok(folder),
+            None => {
+                let shown = self.journals.display();
+                let message = format!("stopped while another process kept `{shown}` locked");
+                Err(Diagnostic::error(message))
             }
         }
-        let shown = self.journals.display();
-        let message = format!("another process of iodyno keeps `{shown}` locked");
-        Err(Diagnostic::error(message).hint("find it with `fuser -v` and end it"))
     }
 
     /// The steps of other targets that are not undone.

@@ -134,8 +134,10 @@ fn is_abandoned(socket: &Path) -> bool {
     refused && std::fs::read_to_string("/proc/net/unix").is_ok_and(|list| !bound(list))
 }
 
-/// How long a process is waited for that undoes a target, and at which interval.
+/// How long a process is waited for that undoes a target, or only keeps the lock of its parent until its own program begins, and at
+/// which interval.
 const UNDOING: u32 = 50;
+const BEGINNING: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(100);
 
 type Open = fn(&Path, &str) -> Result<Journal, JournalError>;
@@ -143,7 +145,7 @@ type Open = fn(&Path, &str) -> Result<Journal, JournalError>;
 /// How often a journal is tried, and how it is opened.
 fn opening(dry_run: bool) -> (u32, Open) {
     match dry_run {
-        true => (0, Journal::open_to_list),
+        true => (BEGINNING, Journal::open_to_list),
         false => (UNDOING, Journal::open),
     }
 }
@@ -153,7 +155,7 @@ impl Maker<'_> {
     /// undone. A process that makes or undoes a target for another one continues when that has died.
     ///
     /// # Errors
-    /// It still works on it; with `dry_run`, that is not waited for.
+    /// It still works on it.
     fn after_worker(&self, token: &str, dry_run: bool) -> Result<Option<Journal>, Diagnostic> {
         let (roots, folder) = (self.host.roots(), &self.folders.journals);
         let Some((header, _)) = Journal::look(folder, token) else {
@@ -192,7 +194,7 @@ impl Maker<'_> {
     }
 
     /// Undoes all orphans. `told` gets each action that is being undone.
-    pub(super) fn clean(&self, dry_run: bool, told: &mut dyn FnMut(&str)) -> Cleaned {
+    pub(super) fn clean(&self, dry_run: bool, told: &dyn Fn(&str)) -> Cleaned {
         let roots = self.host.roots();
         let mut cleaned = Cleaned {
             others: match self.host.is_root() {
@@ -237,7 +239,7 @@ impl Maker<'_> {
                 faults: Vec::new(),
             };
             let guard = self.guard(&[]);
-            let mut hands = self.hands(&guard, &journal, &|| false);
+            let mut hands = self.hands(&guard, &journal, &|| false, told);
             let by = By::Clean { same_boot };
             match dry_run {
                 true => {
@@ -254,7 +256,7 @@ impl Maker<'_> {
                     }
                 }
                 false => {
-                    let undone = undo(&mut hands, journal, by, told);
+                    let undone = undo(&mut hands, journal, by);
                     (orphan.undone, orphan.faults) = (undone.done, undone.faults);
                 }
             }

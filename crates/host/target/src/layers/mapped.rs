@@ -121,7 +121,7 @@ pub(super) fn lacking(hands: &mut Hands<'_>, layer: &Layer) -> Option<Diagnostic
     })
 }
 
-impl Making<'_, '_> {
+impl Making<'_> {
     /// Makes an array of all devices below, and waits until its members are equal.
     pub(super) fn md(
         &mut self,
@@ -191,7 +191,7 @@ impl Making<'_, '_> {
     fn await_equal_members(&mut self, state: &Path) -> Result<(), Diagnostic> {
         let remaining = || text(state.join("resync_start")).unwrap_or_default();
         if remaining() != "none" {
-            (self.told)("synchronisation of the array");
+            (self.hands.told)("synchronisation of the array");
         }
         let (mut known, mut since) = (String::new(), Instant::now());
         while remaining() != "none" {

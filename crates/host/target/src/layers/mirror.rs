@@ -12,7 +12,7 @@ use super::host::word;
 use super::served::SOCKET;
 use super::{Action, COMMAND, MAKE, Making, PAUSE, Storage, TRIES};
 
-impl Making<'_, '_> {
+impl Making<'_> {
     pub(super) fn mirror(
         &mut self,
         name: &str,
@@ -171,7 +171,7 @@ impl Making<'_, '_> {
 
     /// Waits until all legs are equal.
     fn await_resync(&mut self, program: &str, legs: &[String]) -> Result<(), Diagnostic> {
-        (self.told)("copy of the first leg of the mirror to the others");
+        (self.hands.told)("copy of the first leg of the mirror to the others");
         let mut status = vec![program, "mirror", "status"];
         status.extend(legs.iter().map(String::as_str));
         let begun = Instant::now();

@@ -9,6 +9,7 @@ mod check;
 mod clean;
 mod fill;
 mod host;
+mod lock;
 mod made;
 mod mapped;
 mod mirror;
@@ -158,7 +159,7 @@ pub fn provision(
     request: &ProvisionRequest,
     owner: Owner,
     stop: &dyn Fn() -> bool,
-    told: &mut dyn FnMut(&str),
+    told: &dyn Fn(&str),
 ) -> Result<Provisioned, Vec<Diagnostic>> {
     on_this_host(|maker| maker.provision(request, owner, stop, told))
 }
@@ -179,12 +180,17 @@ pub fn roll_back(token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnos
     on_this_host(|maker| maker.roll_back(token, stop))
 }
 
-/// Empties the caches of a target's top layer that are not part of the page cache: those of a ZFS pool.
+/// Empties the caches of a target's top layer that are not part of the page cache: those of a ZFS pool. `told` gets what is waited
+/// for.
 ///
 /// # Errors
 /// A command failed; the target cannot be used any more.
-pub fn empty_caches(token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
-    on_this_host(|maker| maker.empty_caches(token, stop))
+pub fn empty_caches(
+    token: &str,
+    stop: &dyn Fn() -> bool,
+    told: &dyn Fn(&str),
+) -> Result<(), Vec<Diagnostic>> {
+    on_this_host(|maker| maker.empty_caches(token, stop, told))
 }
 
 /// Makes the servers of a target ready for the next trial: one of virtio-fs is started anew, because it usually ends with its client.
@@ -196,10 +202,10 @@ pub fn renew(token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>
 }
 
 /// Undoes targets at the same time. There is nothing to undo for a token without a target. If something remains, so does the
-/// journal.
-pub fn tear_down(tokens: &[String]) -> Vec<TornDown> {
+/// journal. `told` gets each action that is being undone.
+pub fn tear_down(tokens: &[String], told: &(dyn Fn(&str) + Sync)) -> Vec<TornDown> {
     let undo = |token: &String| {
-        on_this_host(|maker| Ok(maker.tear_down(token))).unwrap_or_else(|faults| TornDown {
+        on_this_host(|maker| Ok(maker.tear_down(token, told))).unwrap_or_else(|faults| TornDown {
             faults,
             ..TornDown::default()
         })
@@ -220,7 +226,7 @@ pub fn tear_down(tokens: &[String]) -> Vec<TornDown> {
 ///
 /// # Errors
 /// It is not known where the journals are.
-pub fn clean(dry_run: bool, told: &mut dyn FnMut(&str)) -> Result<Cleaned, Vec<Diagnostic>> {
+pub fn clean(dry_run: bool, told: &dyn Fn(&str)) -> Result<Cleaned, Vec<Diagnostic>> {
     on_this_host(|maker| {
         let mut cleaned = maker.clean(dry_run, told);
         let sockets = crate::journal::socket_folder();
@@ -256,7 +262,7 @@ impl Maker<'_> {
         request: &ProvisionRequest,
         owner: Owner,
         stop: &dyn Fn() -> bool,
-        told: &mut dyn FnMut(&str),
+        told: &dyn Fn(&str),
     ) -> Result<Provisioned, Vec<Diagnostic>> {
         let faults = self.check(std::slice::from_ref(request), stop);
         if !faults.is_empty() {
@@ -273,11 +279,10 @@ impl Maker<'_> {
             .map_err(|error| vec![not_recorded(&error.to_string())])?;
         let guard = self.guard(&request.protected);
         let mut making = Making {
-            hands: self.hands(&guard, &journal, stop),
+            hands: self.hands(&guard, &journal, stop, told),
             journal,
             mounts: self.folders.mounts.join(&request.token),
             request,
-            told,
             facts: BTreeMap::new(),
             throttled: Vec::new(),
             flakey: Vec::new(),
@@ -297,12 +302,9 @@ impl Maker<'_> {
             Err(fault) => {
                 let mut faults = vec![fault];
                 let Making {
-                    mut hands,
-                    journal,
-                    told,
-                    ..
+                    mut hands, journal, ..
                 } = making;
-                faults.extend(undo(&mut hands, journal, By::Owner, told).faults);
+                faults.extend(undo(&mut hands, journal, By::Owner).faults);
                 Err(faults)
             }
         }
@@ -313,6 +315,7 @@ impl Maker<'_> {
         guard: &'a Guard,
         journal: &Journal,
         stop: &'a dyn Fn() -> bool,
+        told: &'a dyn Fn(&str),
     ) -> Hands<'a> {
         Hands {
             host: self.host,
@@ -322,12 +325,27 @@ impl Maker<'_> {
             mark: String::new(),
             inodes: made::inodes(&journal.steps),
             stop,
+            told,
             commands: Vec::new(),
         }
     }
 
-    fn open(&self, token: &str) -> Result<Option<Journal>, Vec<Diagnostic>> {
-        match Journal::open(&self.folders.journals, token) {
+    /// The journal of a target on which no other process works any more; `None`: there is none.
+    fn open(
+        &self,
+        token: &str,
+        stop: &dyn Fn() -> bool,
+        told: &dyn Fn(&str),
+    ) -> Result<Option<Journal>, Vec<Diagnostic>> {
+        let folder = &self.folders.journals;
+        let path = Journal::path(folder, token);
+        let opened = lock::wait_for(self.host, &path, stop, told, || {
+            match Journal::open(folder, token) {
+                Err(JournalError::Busy) => Ok(None),
+                other => other.map(Some),
+            }
+        });
+        match opened.and_then(|journal| journal.ok_or(JournalError::Busy)) {
             Ok(journal) => Ok(Some(journal)),
             Err(JournalError::Missing) => Ok(None),
             Err(error) => Err(vec![Diagnostic::error(format!(
@@ -336,8 +354,8 @@ impl Maker<'_> {
         }
     }
 
-    fn tear_down(&self, token: &str) -> TornDown {
-        let journal = match self.open(token) {
+    fn tear_down(&self, token: &str, told: &dyn Fn(&str)) -> TornDown {
+        let journal = match self.open(token, &|| false, told) {
             Ok(Some(journal)) => journal,
             Ok(None) => return TornDown::default(),
             Err(faults) => {
@@ -348,32 +366,37 @@ impl Maker<'_> {
             }
         };
         let guard = self.guard(&[]);
-        let mut hands = self.hands(&guard, &journal, &|| false);
-        let faults = undo(&mut hands, journal, By::Owner, &mut |_| ()).faults;
+        let mut hands = self.hands(&guard, &journal, &|| false, told);
+        let faults = undo(&mut hands, journal, By::Owner).faults;
         TornDown {
             commands: hands.commands,
             faults,
         }
     }
 
-    fn empty_caches(&self, token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
-        let Some(journal) = self.open(token)? else {
+    fn empty_caches(
+        &self,
+        token: &str,
+        stop: &dyn Fn() -> bool,
+        told: &dyn Fn(&str),
+    ) -> Result<(), Vec<Diagnostic>> {
+        let Some(journal) = self.open(token, stop, told)? else {
             return Err(vec![no_target(token)]);
         };
         let guard = self.guard(&[]);
-        let mut hands = self.hands(&guard, &journal, stop);
+        let mut hands = self.hands(&guard, &journal, stop, told);
         hands.mark = format!("{token}/caches");
         let links = self.folders.mounts.join(token).join("devices");
         zfs::empty_caches(&mut hands, &journal, &links).map_err(|fault| vec![fault])
     }
 
     fn renew(&self, token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
-        let Some(journal) = self.open(token)? else {
+        let Some(journal) = self.open(token, stop, &|_| ())? else {
             // Nothing was made on it: it is a virtual machine of the target.
             return Ok(());
         };
         let guard = self.guard(&[]);
-        let mut hands = self.hands(&guard, &journal, stop);
+        let mut hands = self.hands(&guard, &journal, stop, &|_| ());
         let ready = served::renew(&mut hands, &journal);
         let ready = ready.and_then(|()| settings_in_force(self.host, &journal));
         ready.map_err(|fault| vec![fault])
@@ -422,7 +445,7 @@ impl Maker<'_> {
         stop: &dyn Fn() -> bool,
         work: impl FnOnce(&mut Hands<'_>, Top) -> Result<String, Diagnostic>,
     ) -> Result<(), Vec<Diagnostic>> {
-        let Some(journal) = self.open(token)? else {
+        let Some(journal) = self.open(token, stop, &|_| ())? else {
             return Err(vec![no_target(token)]);
         };
         let layers = &journal.header.provision.layers;
@@ -446,7 +469,7 @@ impl Maker<'_> {
             }
         };
         let guard = self.guard(&[]);
-        let mut hands = self.hands(&guard, &journal, stop);
+        let mut hands = self.hands(&guard, &journal, stop, &|_| ());
         hands.mark = format!("{token}/snapshot");
         work(&mut hands, top).map(drop).map_err(|fault| vec![fault])
     }
@@ -472,7 +495,7 @@ fn not_recorded(why: &str) -> Diagnostic {
 
 /// Undoes all steps of a journal in reverse order, and removes the journal. After a failure, only settings of the host are
 /// undone, and the journal is kept.
-fn undo(hands: &mut Hands<'_>, mut journal: Journal, by: By, told: &mut dyn FnMut(&str)) -> Undone {
+fn undo(hands: &mut Hands<'_>, mut journal: Journal, by: By) -> Undone {
     hands.inodes = made::inodes(&journal.steps);
     let left = (0..journal.steps.len()).filter(|number| !journal.steps[*number].undone);
     let left: Vec<usize> = left.collect();
@@ -497,7 +520,7 @@ fn undo(hands: &mut Hands<'_>, mut journal: Journal, by: By, told: &mut dyn FnMu
         let result = step.result.as_deref();
         if hands.in_place(&step.action, result, by) {
             let what = step.action.to_string();
-            told(&what);
+            (hands.told)(&what);
             if let Err(fault) = hands.remove(&step.action, result) {
                 let mut hint = "remove the cause, then run `iodyno clean`".to_owned();
                 if matches!(
@@ -537,13 +560,12 @@ struct Undone {
 }
 
 /// A target that is being made.
-struct Making<'a, 'b> {
+struct Making<'a> {
     hands: Hands<'a>,
     journal: Journal,
     /// The folder of its mount points.
     mounts: PathBuf,
     request: &'a ProvisionRequest,
-    told: &'b mut dyn FnMut(&str),
     facts: BTreeMap<String, String>,
     /// The limits of each `throttle` layer, and its devices.
     throttled: Vec<(Limits, Vec<PathBuf>)>,
@@ -556,7 +578,7 @@ struct Making<'a, 'b> {
     stats: Vec<PathBuf>,
 }
 
-impl Making<'_, '_> {
+impl Making<'_> {
     /// Makes everything on this host. Returns the path for the trials; with virtual machines, their first disk.
     fn all(&mut self) -> Result<PathBuf, Diagnostic> {
         let provision = &self.request.provision;
@@ -642,7 +664,7 @@ impl Making<'_, '_> {
         if (self.hands.stop)() {
             return Err(Diagnostic::error("stopped while the target was made"));
         }
-        (self.told)(&action.to_string());
+        (self.hands.told)(&action.to_string());
         let limit = match &action {
             Action::Setup { .. } => SETUP,
             Action::Run { .. } | Action::Device { .. } | Action::Pool { .. } => MAKE,
@@ -697,7 +719,7 @@ impl Making<'_, '_> {
 
     fn await_ready(&mut self, command: &str) -> Result<(), Diagnostic> {
         let begun = Instant::now();
-        (self.told)(&format!("`{command}` until it succeeds"));
+        (self.hands.told)(&format!("`{command}` until it succeeds"));
         self.hands.mark = format!("{}/ready", self.request.token);
         loop {
             match self.hands.shell(command, COMMAND) {
@@ -1193,7 +1215,7 @@ impl Making<'_, '_> {
                 self.setting(path, Some(number.clone()), &value)?;
             }
         }
-        (self.told)("check of the limits of the devices");
+        (self.hands.told)("check of the limits of the devices");
         let achieved = throttle::check(self.hands.host, below.paths(), limits, self.hands.stop)?;
         self.add_facts("throttle", achieved);
         self.throttled.push((*limits, below.paths().to_vec()));
@@ -1210,7 +1232,7 @@ impl Making<'_, '_> {
     ) -> Result<(), Diagnostic> {
         let request = self.request;
         let kind = request.provision.layers.first().map_or("", Layer::kind);
-        (self.told)(&format!("check of the limits through {kind}"));
+        (self.hands.told)(&format!("check of the limits through {kind}"));
         let (host, stop) = (self.hands.host, self.hands.stop);
         let failed = |error: io::Error| {
             let message = format!("cannot check the limits through `{kind}`: {error}");
@@ -1266,7 +1288,7 @@ impl Making<'_, '_> {
             Storage::Folder(folder) => folder.join(image_name(0)),
             other => other.paths().first().cloned().unwrap_or_default(),
         };
-        (self.told)(&format!("random data in {}", path.display()));
+        (self.hands.told)(&format!("random data in {}", path.display()));
         fill::random_data(&path, bytes, self.hands.stop).map_err(|error| {
             Diagnostic::error(format!("cannot fill `{}`: {error}", path.display()))
         })

@@ -107,7 +107,7 @@ pub(super) fn stop(hands: &Hands<'_>) -> Result<(), Diagnostic> {
     })
 }
 
-impl Making<'_, '_> {
+impl Making<'_> {
     /// Exports the folder below, and mounts it.
     pub(super) fn nfs(
         &mut self,

@@ -201,7 +201,7 @@ pub(super) fn renew(hands: &mut Hands<'_>, journal: &Journal) -> Result<(), Diag
     hands.await_socket(command, log, socket)
 }
 
-impl Making<'_, '_> {
+impl Making<'_> {
     /// Starts a server with a socket, and waits for that.
     pub(super) fn serve_socket(
         &mut self,

@@ -270,7 +270,7 @@ fn durability(cache: DiskCache) -> &'static str {
     }
 }
 
-impl Making<'_, '_> {
+impl Making<'_> {
     /// Starts the virtual machines on these files or devices, and waits until all have booted. `name`: that of the layer.
     pub(super) fn vm(
         &mut self,
@@ -334,7 +334,7 @@ impl Making<'_, '_> {
             .map(|number| self.start_machine(&machine(number)))
             .collect::<Result<_, _>>()?;
         for (number, (folder, mark)) in folders.iter().zip(&marks).enumerate() {
-            (self.told)(&format!("boot of guest {}", number + 1));
+            (self.hands.told)(&format!("boot of guest {}", number + 1));
             let socket = match &vm.image {
                 None => {
                     self.await_machine(folder, mark, BOOT_LIMIT)?;
@@ -504,7 +504,7 @@ impl Making<'_, '_> {
         above: &[Layer],
         cache: &Path,
     ) -> Result<PathBuf, Diagnostic> {
-        (self.told)("initramfs of the guest");
+        (self.hands.told)("initramfs of the guest");
         let program = std::env::current_exe().map_err(|error| {
             Diagnostic::error(format!("the path of this program is not known: {error}"))
         })?;
@@ -615,7 +615,7 @@ impl Making<'_, '_> {
             _ => {}
         }
         // A device that does not work makes qemu hang, so it has to be tried.
-        (self.told)("boot of a guest with KVM, for at most 10 s");
+        (self.hands.told)("boot of a guest with KVM, for at most 10 s");
         let token = self.request.token.clone();
         let probe = Machine {
             vm: bare,

@@ -69,7 +69,7 @@ pub(super) fn faults(host: &dyn Host, image: &VmImage) -> Vec<Diagnostic> {
     faults
 }
 
-impl Making<'_, '_> {
+impl Making<'_> {
     /// Makes an overlay of the image for each guest.
     pub(super) fn image_overlays(
         &mut self,

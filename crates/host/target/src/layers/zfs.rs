@@ -253,7 +253,6 @@ pub(crate) fn empty_caches(
         Diagnostic::error(message)
     })?;
     let links = word(links).map_err(Diagnostic::error)?;
-    let _alone = alone(hands, hands.stop)?;
     let mounted = |hands: &Hands<'_>| {
         let mounts = mounts::own(hands.host.roots()).into_iter();
         let of_pool = |source: &str| source.split('/').next() == Some(pool);
@@ -261,10 +260,16 @@ pub(crate) fn empty_caches(
         ours.map(|mount| mount.source).collect::<Vec<_>>()
     };
     let before = mounted(hands);
-    // zfs-fuse closes files later than their processes, and much later on a busy host.
-    hands.repeat_while_busy(CLOSED, |hands| match (hands.stop)() {
-        true => Err(Diagnostic::error("stopped while a pool was exported")),
-        false => hands.run(&["zpool", "export", pool], EXPORT).map(drop),
+    // zfs-fuse closes files later than their processes, and much later on a busy host. Others use it between two attempts.
+    let mut _alone = None;
+    hands.repeat_while_busy(CLOSED, |hands| {
+        if (hands.stop)() {
+            return Err(Diagnostic::error("stopped while a pool was exported"));
+        }
+        let locked = alone(hands, hands.stop)?;
+        hands.run(&["zpool", "export", pool], EXPORT)?;
+        _alone = locked;
+        Ok(())
     })?;
     let import = [
         "zpool",

@@ -117,7 +117,7 @@ struct Undo(String);
 
 impl Drop for Undo {
     fn drop(&mut self) {
-        for undone in tear_down(std::slice::from_ref(&self.0)) {
+        for undone in tear_down(std::slice::from_ref(&self.0), &|_| ()) {
             assert!(
                 undone.faults.is_empty() || std::thread::panicking(),
                 "{undone:?}"
@@ -202,11 +202,11 @@ fn with(provision: Provision, test: impl FnOnce(&Provisioned, &str)) {
     assert!(!told.is_empty());
     assert!(!traces(&token).is_empty());
     test(&made, &token);
-    let undone = node.tear_down(std::slice::from_ref(&token), &stop);
+    let undone = node.tear_down(std::slice::from_ref(&token), &stop, &mut |_| ());
     assert_eq!(undone[0].faults, []);
     assert_eq!(traces(&token), [""; 0]);
     assert_eq!(
-        node.tear_down(std::slice::from_ref(&token), &stop),
+        node.tear_down(std::slice::from_ref(&token), &stop, &mut |_| ()),
         [TornDown::default()]
     );
     drop(undo);
@@ -239,7 +239,7 @@ fn folder() {
     let made = node.provision(&wanted, &stop, &mut |_| ()).unwrap();
     assert_eq!(made.facts["layers"], "directory");
     used(&made.path);
-    node.tear_down(&[wanted.token], &stop);
+    node.tear_down(&[wanted.token], &stop, &mut |_| ());
     let names = fs::read_dir(folder.path()).unwrap();
     let names: Vec<_> = names.flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(names, ["mine"]);
@@ -534,7 +534,7 @@ fn device() {
     let _undo = Undo(allowed.token.clone());
     let made = node.provision(&allowed, &stop, &mut |_| ()).unwrap();
     used(&made.path);
-    node.tear_down(&[allowed.token], &stop);
+    node.tear_down(&[allowed.token], &stop, &mut |_| ());
 }
 
 fn commands() {
