@@ -140,9 +140,9 @@ const DIFFERENCES: &str = "\
 | `create_fsync=0` | the files are synced before their pages are dropped, unless `invalidate=0` is given; fio leaves dirty pages in the cache |
 | `fill_fs` with `fallocate` | space is reserved, and the job fails without it; fio reserves none |
 | `fsync`, `fdatasync`, `sync_file_range` with several files | the file with writes that has waited longest is synced; in fio, the next one in turn, which then is not written |
-| `loops` with a larger `io_size` | both multiply; fio does the larger of the two amounts |
-| `verify` with a larger `io_size` | all is written, then verified; fio verifies after each pass, and counts what it reads |
-| `rate_iops` with `bsrange` or `bssplit` | ops per second; fio converts it to bytes by the smallest block |
+| sequential writes with `loops` and `io_size` above `size` | `io_size` per loop, as in fio after 3.42; 3.42 does the larger of `io_size` and `loops` × `size` |
+| `verify` with `io_size` above `size` | all of `io_size` is written, then verified, as with sequential writes in fio after 3.42; 3.42 verifies after each pass, and counts what it reads, so that it writes less than `io_size` |
+| `rate` with `rate_process=poisson` and several block sizes | bytes per second; in fio, as many ops per second as if all had the smallest size |
 | `numjobs` and `filename_format` without `$jobnum` | all clones use the files, with a warning; in fio, the clones after the first do nothing |
 | `file_append` with `loops`, `io_size` or `time_based` | each pass after the first overwrites what the first one appended; in fio, a sequential job ends after the first |
 | a file that is named twice | one file with its share of `size`, processed twice as in fio, with a warning |

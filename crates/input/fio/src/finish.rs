@@ -1,12 +1,12 @@
 //! Builds a job from a draft: combines the options and checks them against each other.
 
 use iodyno_model::{
-    Amount, BlockPattern, BlockSizes, Checksum, Content, Direction, Distribution, EngineKind,
-    Fallocate, HeaderFormat, IoPriority, Job, MixSequence, Order, Pattern, PerDirection, Place,
-    PriorityShare, ThinkTime, Verify, VerifyTrim, Work, WriteZones,
+    Amount, Arrival, BlockPattern, BlockSizes, Checksum, Content, Direction, Distribution,
+    EngineKind, Fallocate, HeaderFormat, IoPriority, Job, MixSequence, Order, Pattern,
+    PerDirection, Place, PriorityShare, ThinkTime, Verify, VerifyTrim, Work, WriteZones,
 };
 use iodyno_options::Problem;
-use iodyno_units::Nanos;
+use iodyno_units::{Bytes, Nanos};
 
 use super::apply::say;
 use super::draft::{Draft, Suffix, ZoneMode};
@@ -677,6 +677,35 @@ fn finish_pacing(draft: &mut Draft, report: &mut Report) {
             "the minimum rate is above the requested rate",
             "lower it",
         );
+    }
+    finish_rate_of_range(draft, report);
+}
+
+/// As in fio, `rate_iops` with `bsrange` is a rate of bytes: that of ops of the smallest block. Ops at random intervals are counted.
+fn finish_rate_of_range(draft: &mut Draft, report: &mut Report) {
+    if draft.job.pacing.arrival == Arrival::Poisson {
+        return;
+    }
+    let sizes = draft.blocks.access.block_sizes.clone();
+    let rates = &mut draft.job.pacing.rates;
+    let mut said = None;
+    for (rate, sizes) in [
+        (&mut rates.read, &sizes.read),
+        (&mut rates.write, &sizes.write),
+        (&mut rates.trim, &sizes.trim),
+    ] {
+        if let (BlockSizes::Range { min, .. }, true) = (sizes, rate.iops > 0.0) {
+            let iops = std::mem::take(&mut rate.iops);
+            rate.bytes_per_s = (iops * *min as f64) as u64;
+            said.get_or_insert((iops, *min));
+        }
+    }
+    if let Some((iops, least)) = said {
+        let least = Bytes(least);
+        let message = format!("as in fio, {iops} ops of {least} per second are a rate of bytes");
+        let hint = "use `bssplit` for a number of ops, or `rate`";
+        let place = draft.place("rate_iops").cloned();
+        say(report, Problem::warning(message).hint(hint), place);
     }
 }
 

@@ -1434,3 +1434,63 @@ fn a_doubled_percent_sign_is_one() {
     assert_eq!(steady("90%%"), Some((90.0, true)));
     assert_eq!(steady("90%"), Some((90.0, true)));
 }
+
+#[test]
+fn zero_is_not_set_as_in_fio() {
+    let parsed = |options: &str| {
+        let mut job = job(options);
+        job.options.clear();
+        job
+    };
+    for (zero, without) in [
+        ("io_size=0", ""),
+        ("io_size=0%", ""),
+        (
+            "zonemode=zbd\nzonesize=1m\nio_size=0z",
+            "zonemode=zbd\nzonesize=1m",
+        ),
+        ("thinktime=5\nthinktime_blocks=0", "thinktime=5"),
+        ("file_service_type=roundrobin:0", ""),
+        (
+            "file_service_type=sequential:0",
+            "file_service_type=sequential",
+        ),
+        ("file_service_type=random:0", "file_service_type=random"),
+        ("replay_scale=0", ""),
+        ("sync_file_range=write:0", ""),
+        ("number_ios=0", ""),
+        ("loops=0", ""),
+        ("runtime=0", ""),
+        ("rate=0\nrate_iops=0", ""),
+        ("max_latency=0", ""),
+        ("fsync=0\nfdatasync=0", ""),
+    ] {
+        assert!(parsed(zero) == parsed(without), "{zero}");
+    }
+    for size in ["size=0", "size=0%"] {
+        assert_eq!(job(size).work.blocks().unwrap().extent.size, None, "{size}");
+    }
+}
+
+#[test]
+fn a_rate_of_ops_with_a_range_of_sizes_is_one_of_the_smallest_blocks() {
+    let rates = |options: &str| {
+        let rates = job(options).pacing.rates;
+        [rates.read, rates.write].map(|rate| (rate.iops, rate.bytes_per_s))
+    };
+    let ops = [(200.0, 0), (200.0, 0)];
+    for (options, expected) in [
+        ("bsrange=4k-16k", [(0.0, 200 * 4096), (0.0, 200 * 4096)]),
+        (
+            "bsrange=4k-16k,8k-16k",
+            [(0.0, 200 * 4096), (0.0, 200 * 8192)],
+        ),
+        ("bsrange=4k-4k", ops),
+        ("bsrange=4k-16k\nrate_process=poisson", ops),
+        ("bssplit=4k/50:64k/50", ops),
+        ("bs=4k", ops),
+    ] {
+        let options = format!("rw=randrw\nrate_iops=200\n{options}");
+        assert_eq!(rates(&options), expected, "{options}");
+    }
+}

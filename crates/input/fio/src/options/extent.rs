@@ -1,6 +1,6 @@
 //! Options of the amount of work, the region of the files, and the end of the job.
 
-use iodyno_model::{SteadyMetric, SteadyRule};
+use iodyno_model::{self as model, SteadyMetric, SteadyRule};
 use iodyno_options::{
     Problem,
     Unit::{self, *},
@@ -16,9 +16,9 @@ use crate::value::Value;
 #[rustfmt::skip]
 pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("size", Amount, "Size of each clone's region over all its files, and number of bytes to process.",
-        |draft, value| amount(draft, value, "size", |draft, it| draft.blocks.extent.size = Some(it))),
+        |draft, value| amount(draft, value, "size", |draft, it| draft.blocks.extent.size = unless_zero(it))),
     honoured("io_size", Amount, "Number of bytes that each clone processes, if it is not `size`.",
-        |draft, value| amount(draft, value, "io_size", |draft, it| draft.blocks.passes.io_size = Some(it))).alias(&["io_limit"]),
+        |draft, value| amount(draft, value, "io_size", |draft, it| draft.blocks.passes.io_size = unless_zero(it))).alias(&["io_limit"]),
     honoured("offset", Amount, "Start of the region in each file.",
         |draft, value| amount(draft, value, "offset", |draft, it| draft.blocks.extent.offset = it)).alias(&["fileoffset"]).default("0"),
     honoured("offset_increment", Amount, "Added to `offset` for each preceding clone.",
@@ -82,6 +82,12 @@ fn zonemode(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
         ("zbd", ZoneMode::Written),
     ])?);
     Ok(())
+}
+
+/// As in fio, a size of 0 is not set.
+fn unless_zero(size: model::Amount) -> Option<model::Amount> {
+    use model::Amount::{Bytes, Percent};
+    (!matches!(size, Bytes(0) | Percent(0.0))).then_some(size)
 }
 
 /// Sets an amount, or keeps it until the size of zones is known.

@@ -131,7 +131,7 @@ fn file_service_type(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     files.service = match kind {
         Kind::Turns(service) => {
             if let Some(ops) = after {
-                files.service_ops = value.count_of(ops, 1, u64::from(u32::MAX))? as u32;
+                files.service_ops = value.count_of(ops, 0, u64::from(u32::MAX))?.max(1) as u32;
             }
             service
         }

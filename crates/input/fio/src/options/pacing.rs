@@ -16,7 +16,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| rates(draft, value, |rate, number| rate.bytes_per_s = number)),
     honoured("rate_min", Bytes, "Minimum bytes per second over a `rate_cycle`; below it, the job fails. The first 2 s are not checked.",
         |draft, value| rates(draft, value, |rate, number| rate.least_bytes_per_s = number)).alias(&["ratemin"]),
-    honoured("rate_iops", Count, "Ops per second of each clone; a comma-separated list is for read, write, trim.",
+    honoured("rate_iops", Count, "Ops per second of each clone; a comma-separated list is for read, write, trim. With `bsrange`, those of the smallest block.",
         |draft, value| rates(draft, value, |rate, number| rate.iops = number as f64)),
     honoured("rate_iops_min", Count, "Minimum ops per second over a `rate_cycle`; below it, the job fails. The first 2 s are not checked.",
         |draft, value| rates(draft, value, |rate, number| rate.least_iops = number as f64)),
@@ -30,7 +30,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("thinktime_spin", Microseconds, "Part of `thinktime` spent spinning instead of sleeping.",
         |draft, value| value.time(TimeUnit::Microseconds).map(|it| draft.think.spin = it)).default("0"),
     honoured("thinktime_blocks", Count, "Number of ops between two pauses.",
-        |draft, value| value.count(1, u32::MAX).map(|it| draft.think.every_ops = it)).default("1"),
+        |draft, value| value.count(0, u32::MAX).map(|it| draft.think.every_ops = it.max(1))).default("1"),
     ignored("thinktime_blocks_type", Words(&["complete", "issue"]), "Whether completed or issued ops are counted.", "a pause starts when all ops that were issued have completed, so that there are as many of both"),
     honoured("thinktime_iotime", Seconds, "Time between two pauses; with `thinktime_blocks`, whichever ends first.",
         |draft, value| value.time(TimeUnit::Seconds).map(|it| draft.think.io_time = it)).default("0"),
@@ -98,7 +98,7 @@ fn rate_cycle(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
 fn sync_file_range(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let text = value.string()?;
     let (words, every) = text.split_once(':').unwrap_or((text, "1"));
-    let every = value.count_of(every, 1, u64::from(u32::MAX))? as u32;
+    let every = value.count_of(every, 0, u64::from(u32::MAX))? as u32;
     let mut flags = 0;
     for word in words.split(',') {
         flags |= Value::new(word.trim(), value.kb_base).choice(&[
@@ -107,7 +107,7 @@ fn sync_file_range(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
             ("wait_after", 4),
         ])?;
     }
-    draft.blocks.sync.range = Some(RangeSync { every, flags });
+    draft.blocks.sync.range = (every > 0).then_some(RangeSync { every, flags });
     Ok(())
 }
 

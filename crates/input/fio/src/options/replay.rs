@@ -21,7 +21,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("replay_redirect", Text, "The file or device of all ops, in place of those of the trace.",
         |draft, value| value.string().map(|it| draft.replay.redirect = Some(it.into()))),
     honoured("replay_scale", Count, "Divides offsets by this number.",
-        |draft, value| value.count(1, u32::MAX).map(|it| draft.replay.scale = it.into())).default("1"),
+        |draft, value| value.count(0, u32::MAX).map(|it| draft.replay.scale = it.max(1).into())).default("1"),
     honoured("replay_align", Bytes, "Rounds offsets down to a multiple of this power of two; with blktrace lengths are rounded up.", replay_align).default("0"),
     honoured("replay_skip", SomeOf(&["read", "write", "trim", "sync"]), "Ops that are left out.", replay_skip),
     ignored("read_iolog_chunked", Boolean, "Reads the trace in parts.", "a trace is read before the job starts, with at most 2^24 ops in a trial"),
