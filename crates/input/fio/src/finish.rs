@@ -681,7 +681,8 @@ fn finish_pacing(draft: &mut Draft, report: &mut Report) {
     finish_rate_of_range(draft, report);
 }
 
-/// As in fio, `rate_iops` with `bsrange` is a rate of bytes: that of ops of the smallest block. Ops at random intervals are counted.
+/// As in fio, `rate_iops` with `bsrange` is a rate of bytes: that of ops of the smallest block. Ops at random intervals
+/// are counted.
 fn finish_rate_of_range(draft: &mut Draft, report: &mut Report) {
     if draft.job.pacing.arrival == Arrival::Poisson {
         return;

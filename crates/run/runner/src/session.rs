@@ -153,7 +153,8 @@ pub trait Node: Sync {
         Err(makes_nothing())
     }
 
-    /// Empties those caches of the storage with this token that are not part of the page cache; `told` gets what is waited for.
+    /// Empties those caches of the storage with this token that are not part of the page cache; `told` gets what is
+    /// waited for.
     ///
     /// # Errors
     /// It failed; the storage cannot be used any more.

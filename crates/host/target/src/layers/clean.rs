@@ -134,8 +134,8 @@ fn is_abandoned(socket: &Path) -> bool {
     refused && std::fs::read_to_string("/proc/net/unix").is_ok_and(|list| !bound(list))
 }
 
-/// How long a process is waited for that undoes a target, or only keeps the lock of its parent until its own program begins, and at
-/// which interval.
+/// How long a process is waited for that undoes a target, or only keeps the lock of its parent until its own program
+/// begins, and at which interval.
 const UNDOING: u32 = 50;
 const BEGINNING: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(100);

@@ -13,8 +13,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The number of attempts before it is said who is waited for: some seconds.
 const SILENT: u32 = 50;
 
-/// Attempts to get the lock of a file until that succeeds; `None`: `stop` returned true. A process that holds it ends its work in a
-/// bounded time, because every command has a limit. After some seconds, `told` gets who holds it.
+/// Attempts to get the lock of a file until that succeeds; `None`: `stop` returned true. A process that holds it ends
+/// its work in a bounded time, because every command has a limit. After some seconds, `told` gets who holds it.
 ///
 /// # Errors
 /// Those of `attempt`, which returns `None` as long as another process has the lock.

@@ -180,8 +180,8 @@ pub fn roll_back(token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnos
     on_this_host(|maker| maker.roll_back(token, stop))
 }
 
-/// Empties the caches of a target's top layer that are not part of the page cache: those of a ZFS pool. `told` gets what is waited
-/// for.
+/// Empties the caches of a target's top layer that are not part of the page cache: those of a ZFS pool. `told` gets
+/// what is waited for.
 ///
 /// # Errors
 /// A command failed; the target cannot be used any more.

@@ -260,7 +260,8 @@ pub(crate) fn empty_caches(
         ours.map(|mount| mount.source).collect::<Vec<_>>()
     };
     let before = mounted(hands);
-    // zfs-fuse closes files later than their processes, and much later on a busy host. Others use it between two attempts.
+    // zfs-fuse closes files later than their processes, and much later on a busy host. Others use it between two
+    // attempts.
     let mut _alone = None;
     hands.repeat_while_busy(CLOSED, |hands| {
         if (hands.stop)() {

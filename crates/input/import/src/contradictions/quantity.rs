@@ -59,8 +59,8 @@ pub(super) fn count(word: &str, before: &str) -> Option<Approximate> {
     rounded(digits, power, about)
 }
 
-/// A number times a power of 10, of which only the digits up to the last one that is not 0 are known. With `about`, the last one may
-/// be off by 1.
+/// A number times a power of 10, of which only the digits up to the last one that is not 0 are known. With `about`, the
+/// last one may be off by 1.
 fn rounded(digits: &str, power: i32, about: bool) -> Option<Approximate> {
     let digits = ungrouped(digits)?;
     let (whole, decimals) = digits.split_once('.').unwrap_or((&digits, ""));
