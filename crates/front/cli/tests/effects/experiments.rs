@@ -158,16 +158,21 @@ fn jobs(folder: &Path) {
 
 /// Programs in place of ssh and sudo: they run the command here, and the latter one writes it down.
 fn stand_ins(folder: &Path) {
-    let bin = folder.join("bin");
-    std::fs::create_dir(&bin).unwrap();
     let ssh = "while [ \"$1\" != -- ]; do shift; done; shift 2; exec sh -c \"$*\"";
     let sudo = "echo \"$*\" > \"$HOME/work/by-sudo\"; shift; exec \"$@\"";
     for (name, script) in [("ssh", ssh), ("sudo", sudo)] {
-        let path = bin.join(name);
-        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+        stand_in(folder, name, script);
     }
-    symlink(iodyno(), bin.join("iodyno")).unwrap();
+    symlink(iodyno(), folder.join("bin/iodyno")).unwrap();
+}
+
+/// A script in place of a program.
+pub(crate) fn stand_in(folder: &Path, name: &str, script: &str) {
+    let bin = folder.join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let path = bin.join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
 }
 
 pub(crate) fn no_root() -> Option<&'static str> {

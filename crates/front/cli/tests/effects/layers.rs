@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::case::{Case, Language, Look, Through, case};
-use crate::experiments::{arguments, during, keys, no_ext4, no_loop, no_root, starting, without};
+use crate::experiments::{
+    arguments, during, keys, no_ext4, no_loop, no_root, stand_in, starting, without,
+};
 
 pub(crate) static LANGUAGE: Language = Language {
     name: "layers",
@@ -223,21 +225,29 @@ const GUESTS: &[Case] = &[
     case("vm.disk.origin", qemu!("format=[a-z0-9]*"), guest!("configuration.c.fill = '1MiB'"), &[("", "format=raw"), ("configuration.c.vm.disk.origin = 'clone'", "format=qcow2")]).unless(no_images),
 ];
 
-/// A script that prints the number of virtual machines of the folder when the second one has started.
-const AT_ONCE: Look = starting(
-    "qemu",
-    concat!(
-        lines!("$PWD/iodyno-", "qemu-system-x86_64"),
-        "Q=$(echo \"$Q\" | grep -o 'name [^ ]*'); echo \"$Q\" >> ../seen\n[ $(grep . ../seen | sort -u | wc -l) -lt 2 ] || echo \"$Q\" | wc -l"
-    ),
-);
+/// The most virtual machines that ran at once, as counted when each one began.
+const AT_ONCE: Look = Look::output("qemu", |run| {
+    let counts = String::from_utf8(run.file("at-once")).unwrap();
+    counts.lines().max().unwrap_or("none").to_owned()
+});
+
+/// Counts the virtual machines that run when another one begins, and becomes qemu.
+fn counted(folder: &Path) {
+    let script = r#"case " $* " in *" -name "*)
+    cd "$(dirname "$0")/.." && N=1
+    for P in $(cat pids 2>/dev/null); do grep -qs . /proc/$P/cmdline && N=$((N + 1)); done
+    echo $N >> at-once; echo $$ >> pids; cd "$OLDPWD";;
+esac
+PATH=${PATH#*:}; exec qemu-system-x86_64 "$@""#;
+    stand_in(folder, "qemu-system-x86_64", script);
+}
 
 /// A guest with these layers on a disk.
 macro_rules! inside { ($layers:literal) => { concat!("configuration.c.layers = [", $layers, ", {kind='vm', accel='tcg', memory='512MiB'}, {kind='file', size='32MiB', allocate=false}, {kind='directory', path='.'}]") }; }
 
 #[rustfmt::skip]
 const IN_GUESTS: &[Case] = &[
-    case("vm.side_by_side", AT_ONCE, "workload.a.fio = {rw='read',bs='4k',size='16k'}\nconfiguration.c.target = 'vm on file on .'\nconfiguration.c.file.size = '64MiB'\nconfiguration.c.vm.accel = 'tcg'\nconfiguration.d.target = 'vm on file on .'\nconfiguration.d.file.size = '64MiB'\nconfiguration.d.vm.accel = 'tcg'", &[("", "1"), ("configuration.c.vm.side_by_side = true\nconfiguration.d.vm.side_by_side = true", "2")]).unless(no_side).long(),
+    case("vm.side_by_side", AT_ONCE, "fresh = 'experiment'\nworkload.a.fio = {rw='read',bs='4k',size='16k'}\nconfiguration.c.target = 'vm on file on .'\nconfiguration.c.file.size = '64MiB'\nconfiguration.c.vm.accel = 'tcg'\nconfiguration.d.target = 'vm on file on .'\nconfiguration.d.file.size = '64MiB'\nconfiguration.d.vm.accel = 'tcg'", &[("", "1"), ("configuration.c.vm.side_by_side = true\nconfiguration.d.vm.side_by_side = true", "2")]).after(counted).unless(no_guests).long(),
     case("nfs.version", IN_GUEST, "workload.a.fio = {rw='write',bs='4k',size='64k',end_fsync=1}", &[
         (inside!("{kind='nfs', rsize='64KiB', wsize='32KiB'}, {kind='ext4'}, {kind='dm', target='crypt'}, {kind='dm', target='flakey', up='3000s', down='1s'}, {kind='dm', target='delay', read='1ms', write='2ms', flush='3ms'}, {kind='dm'}, {kind='md'}"),
             "vers=4.2 sync 8 rsize=65536 wsize=32768 hard raid1 none none none resync linear 1 2 3 3000 1 0 aes-xts-plain64 512 none"),
@@ -355,10 +365,6 @@ fn no_dm() -> Option<&'static str> {
     let missing = !Path::new("/sys/module/dm_mod").exists();
     let tool = no_loop().or_else(|| without("cryptsetup", "cryptsetup is not installed"));
     tool.or_else(|| missing.then_some("the kernel has no device mapper"))
-}
-
-fn no_side() -> Option<&'static str> {
-    Some("the stand-in for qemu boots no guest, so that a second one is never started beside it")
 }
 
 fn no_zfs() -> Option<&'static str> {

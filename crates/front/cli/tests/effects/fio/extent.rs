@@ -6,7 +6,7 @@ use crate::looks::{JOBS, LAST, OFFSETS, OPS, joined, kib};
 #[rustfmt::skip]
 pub(crate) const CASES: &[Case] = &[
     case("size", OPS, "ioengine=sim bs=4k", &[("size=4k", "r0k+4k"), ("size=12k", "r0k+4k r4k+4k r8k+4k"), ("size=14k", "r0k+4k r4k+4k r8k+4k")]),
-    case("io_size", OPS, "ioengine=sim bs=4k size=16k", &[("", "r0k+4k r4k+4k r8k+4k r12k+4k"), ("io_size=8k", "r0k+4k r4k+4k"), ("io_size=24k", "r0k+4k r4k+4k r8k+4k r12k+4k r0k+4k r4k+4k")]),
+    case("io_size", OPS, "ioengine=sim bs=4k size=16k", &[("", "r0k+4k r4k+4k r8k+4k r12k+4k"), ("io_size=8k", "r0k+4k r4k+4k"), ("io_size=0", "r0k+4k r4k+4k r8k+4k r12k+4k"), ("io_size=0%", "r0k+4k r4k+4k r8k+4k r12k+4k"), ("io_size=24k", "r0k+4k r4k+4k r8k+4k r12k+4k r0k+4k r4k+4k")]),
     case("offset", OFFSETS, "bs=4k rw=read", &[("size=16k", "r0k+4k r4k+4k r8k+4k r12k+4k"), ("size=16k offset=8k", "r8k+4k r12k+4k r16k+4k r20k+4k"), ("rw=write size=16k ; size=16k offset=50%", "r8k+4k r12k+4k r16k+4k r20k+4k")]),
     case("offset_align", OFFSETS, "bs=4k rw=read", &[("rw=write size=36k ; offset=50%", "r20k+4k r24k+4k r28k+4k r32k+4k"), ("rw=write size=36k ; offset=50% offset_align=8k", "r24k+4k r28k+4k r32k+4k")]),
     case("number_ios", OPS, "ioengine=sim bs=4k size=16k", &[("", "r0k+4k r4k+4k r8k+4k r12k+4k"), ("number_ios=2", "r0k+4k r4k+4k"), ("number_ios=6", "r0k+4k r4k+4k r8k+4k r12k+4k")]),
