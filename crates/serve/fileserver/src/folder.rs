@@ -187,7 +187,7 @@ pub(crate) struct Answered {
 }
 
 /// A request and its reply in the buffers of a transport.
-pub(crate) trait Exchange {
+pub(crate) trait RequestBuffers {
     /// Where the whole request is, at least as long as its [`Head`] says. `None`: not in the memory of the client.
     fn request(&mut self) -> Option<Buffers<'_>>;
     /// Where its reply belongs.
@@ -201,7 +201,7 @@ pub(crate) trait Exchange {
 
 /// How far a read or write is.
 #[derive(Debug, Default)]
-pub(crate) struct Begun {
+pub(crate) struct PartialIo {
     /// Its file, if it was looked for and is open.
     pub(crate) open: Option<Arc<Open>>,
     /// Bytes that are done.
@@ -389,28 +389,28 @@ impl Folder {
     }
 
     /// The open file of a read or write that can be worked in steps. Others are answered at once.
-    pub(crate) fn opened(&self, head: &Head) -> Begun {
+    pub(crate) fn opened(&self, head: &Head) -> PartialIo {
         let data = matches!(head.opcode(), opcode::READ | opcode::WRITE);
         let open = match data && head.refused(self.read_only).is_none() {
             true => self.files.file(head).ok(),
             false => None,
         };
-        Begun {
+        PartialIo {
             open,
-            ..Begun::default()
+            ..PartialIo::default()
         }
     }
 
-    /// Answers a read if the page cache has all that it reads. Otherwise `begun` has what it had, and the rest is to be read by [`Self::answer`].
+    /// Answers a read if the page cache has all that it reads. Otherwise `partial` has what it had, and the rest is to be read by [`Self::answer`].
     pub(crate) fn try_cached(
         &self,
         head: &Head,
-        begun: &mut Begun,
-        exchange: &mut impl Exchange,
+        partial: &mut PartialIo,
+        buffers: &mut impl RequestBuffers,
     ) -> Option<Answered> {
-        let open = Arc::clone(begun.open.as_ref()?);
+        let open = Arc::clone(partial.open.as_ref()?);
         let data = between(
-            &exchange.reply()?,
+            &buffers.reply()?,
             REPLY_HEADER,
             REPLY_HEADER + head.data() as usize,
         );
@@ -418,7 +418,7 @@ impl Folder {
             let flags = Some(ReadvFlags::RWF_NOWAIT);
             open.file.read_vectored_at_volatile(parts, offset, flags)
         };
-        match in_steps(data, head, begun, read) {
+        match in_steps(data, head, partial, read) {
             Ok(()) => {}
             Err(error) => {
                 if Errno::from_io_error(&error) == Some(Errno::OPNOTSUPP) {
@@ -427,21 +427,21 @@ impl Folder {
                 return None;
             }
         }
-        begun.ended.then(|| self.answer(head, begun, exchange))
+        partial.ended.then(|| self.answer(head, partial, buffers))
     }
 
     /// Answers a read or write whose transfer has ended. `None`: a rest is left for [`Self::answer`].
     pub(crate) fn transferred(
         &self,
         head: &Head,
-        begun: &mut Begun,
+        partial: &mut PartialIo,
         result: io::Result<usize>,
-        exchange: &mut impl Exchange,
+        buffers: &mut impl RequestBuffers,
     ) -> Option<Answered> {
         match result.map_err(|error| errno(&error)) {
             Ok(count) => {
-                begun.done = count;
-                begun.ended = count == 0 || count >= head.data() as usize;
+                partial.done = count;
+                partial.ended = count == 0 || count >= head.data() as usize;
             }
             // It did not begin.
             Err(Errno::AGAIN | Errno::INTR | Errno::CANCELED) => {}
@@ -449,25 +449,25 @@ impl Folder {
             Err(Errno::INVAL) if head.writes_cached() => {}
             Err(errno) => {
                 return Some(Answered {
-                    written: refuse(head, errno, exchange),
+                    written: refuse(head, errno, buffers),
                     failed: true,
                 });
             }
         }
-        begun.ended.then(|| self.answer(head, begun, exchange))
+        partial.ended.then(|| self.answer(head, partial, buffers))
     }
 
     /// Carries out a request, or what is left of it, and writes its reply.
     pub(crate) fn answer(
         &self,
         head: &Head,
-        begun: &mut Begun,
-        exchange: &mut impl Exchange,
+        partial: &mut PartialIo,
+        buffers: &mut impl RequestBuffers,
     ) -> Answered {
         let done = match head.refused(self.read_only) {
             Some(errno) => Err(errno),
             // A defect of the file system ends one request only.
-            None => catch_unwind(AssertUnwindSafe(|| self.carry_out(head, begun, exchange)))
+            None => catch_unwind(AssertUnwindSafe(|| self.carry_out(head, partial, buffers)))
                 .unwrap_or(Err(Errno::IO)),
         };
         match done {
@@ -476,7 +476,7 @@ impl Folder {
                 failed: false,
             },
             Err(errno) => Answered {
-                written: refuse(head, errno, exchange),
+                written: refuse(head, errno, buffers),
                 failed: true,
             },
         }
@@ -485,47 +485,47 @@ impl Folder {
     fn carry_out(
         &self,
         head: &Head,
-        begun: &mut Begun,
-        exchange: &mut impl Exchange,
+        partial: &mut PartialIo,
+        buffers: &mut impl RequestBuffers,
     ) -> Result<u32, Errno> {
         match head.opcode() {
-            opcode::READ => self.read(head, begun, exchange),
-            opcode::WRITE => self.write(head, begun, exchange),
+            opcode::READ => self.read(head, partial, buffers),
+            opcode::WRITE => self.write(head, partial, buffers),
             opcode::DESTROY => {
                 // The crate does not answer it.
                 self.server.destroy();
-                reply(head, &[], exchange)
+                reply(head, &[], buffers)
             }
-            _ => self.other(head, exchange),
+            _ => self.other(head, buffers),
         }
     }
 
     fn read(
         &self,
         head: &Head,
-        begun: &mut Begun,
-        exchange: &mut impl Exchange,
+        partial: &mut PartialIo,
+        buffers: &mut impl RequestBuffers,
     ) -> Result<u32, Errno> {
-        let buffers = exchange.reply().ok_or(Errno::INVAL)?;
+        let parts = buffers.reply().ok_or(Errno::INVAL)?;
         let end = REPLY_HEADER + head.data() as usize;
-        let data = between(&buffers, REPLY_HEADER, end);
-        self.work(head, begun, data, |file, parts, offset| {
+        let data = between(&parts, REPLY_HEADER, end);
+        self.work(head, partial, data, |file, parts, offset| {
             file.read_vectored_at_volatile(parts, offset, None)
         })?;
-        copied_in(&buffers, &reply_header(head.unique(), 0, begun.done));
-        Ok((REPLY_HEADER + begun.done) as u32)
+        copied_in(&parts, &reply_header(head.unique(), 0, partial.done));
+        Ok((REPLY_HEADER + partial.done) as u32)
     }
 
     fn write(
         &self,
         head: &Head,
-        begun: &mut Begun,
-        exchange: &mut impl Exchange,
+        partial: &mut PartialIo,
+        buffers: &mut impl RequestBuffers,
     ) -> Result<u32, Errno> {
         let flags = head.appends().then_some(WritevFlags::RWF_APPEND);
-        let buffers = exchange.request().ok_or(Errno::INVAL)?;
-        let data = between(&buffers, WRITE_HEADER, WRITE_HEADER + head.data() as usize);
-        self.work(head, begun, data, |file, parts, offset| {
+        let parts = buffers.request().ok_or(Errno::INVAL)?;
+        let data = between(&parts, WRITE_HEADER, WRITE_HEADER + head.data() as usize);
+        self.work(head, partial, data, |file, parts, offset| {
             let written = file.write_vectored_at_volatile(parts, offset, flags);
             match written {
                 // The end of a file is not aligned, and the client cannot know that its cache is written by a handle with O_DIRECT.
@@ -537,27 +537,30 @@ impl Folder {
                 written => written,
             }
         })?;
-        reply(head, &(begun.done as u64).to_le_bytes(), exchange)
+        reply(head, &(partial.done as u64).to_le_bytes(), buffers)
     }
 
     /// Reads or writes what is left by steps that wait for storage.
     fn work(
         &self,
         head: &Head,
-        begun: &mut Begun,
+        partial: &mut PartialIo,
         data: Buffers<'_>,
         step: impl Fn(&File, &[&VolatileSlice<'_>], u64) -> io::Result<usize>,
     ) -> Result<(), Errno> {
         // The kernel has done this already if it transferred them.
-        let ends_privileges = head.ends_privileges() && !begun.ended;
-        let open = match &begun.open {
+        let ends_privileges = head.ends_privileges() && !partial.ended;
+        let open = match &partial.open {
             _ if ends_privileges => Err(Errno::NFILE.into()),
             Some(open) => Ok(Arc::clone(open)),
             None => self.files.file(head),
         };
         let mut with = |file: &File| {
             let data = data.clone();
-            in_steps(data, head, begun, |parts, offset| step(file, parts, offset)).map(|()| 0)
+            in_steps(data, head, partial, |parts, offset| {
+                step(file, parts, offset)
+            })
+            .map(|()| 0)
         };
         let done = match open {
             Ok(open) => with(&open.file),
@@ -575,15 +578,15 @@ impl Folder {
         };
         match done {
             // What was done counts; the client meets the error when it goes on.
-            Err(_) if begun.done > 0 => Ok(()),
+            Err(_) if partial.done > 0 => Ok(()),
             done => done.map(drop).map_err(|error| errno(&error)),
         }
     }
 
-    fn other(&self, head: &Head, exchange: &mut impl Exchange) -> Result<u32, Errno> {
+    fn other(&self, head: &Head, buffers: &mut impl RequestBuffers) -> Result<u32, Errno> {
         let mut message = vec![0; head.length()];
-        let buffers = exchange.request().ok_or(Errno::INVAL)?;
-        if copied_out(&between(&buffers, 0, message.len()), &mut message) < message.len() {
+        let parts = buffers.request().ok_or(Errno::INVAL)?;
+        if copied_out(&between(&parts, 0, message.len()), &mut message) < message.len() {
             return Err(Errno::INVAL);
         }
         // A client may have changed it since its header was checked.
@@ -595,7 +598,7 @@ impl Folder {
         if !same || copied.names_refused(&message) {
             return Err(Errno::INVAL);
         }
-        let done = scratch::carry_out(&self.server, &message, head.writable, || exchange.reply());
+        let done = scratch::carry_out(&self.server, &message, head.writable, || buffers.reply());
         if copied.creates() {
             // The crate lets the thread keep the groups of a request whose user and group are those of the server.
             let _ = set_thread_groups(&[]);
@@ -639,7 +642,7 @@ fn init_request(options: u64) -> Vec<u8> {
 fn in_steps(
     mut data: Buffers<'_>,
     head: &Head,
-    begun: &mut Begun,
+    partial: &mut PartialIo,
     step: impl Fn(&[&VolatileSlice<'_>], u64) -> io::Result<usize>,
 ) -> io::Result<()> {
     let start = head.u64_at(HEADER + 8);
@@ -648,16 +651,16 @@ fn in_steps(
     if end.is_none_or(|end| end > i64::MAX as u64) {
         return Err(Errno::INVAL.into());
     }
-    if begun.done > 0 {
-        data = between(&data, begun.done, usize::MAX);
+    if partial.done > 0 {
+        data = between(&data, partial.done, usize::MAX);
     }
-    while !begun.ended && !data.is_empty() {
+    while !partial.ended && !data.is_empty() {
         let parts: Vec<&VolatileSlice<'_>> = data.iter().take(MOST_PARTS).collect();
-        match step(&parts, start + begun.done as u64) {
+        match step(&parts, start + partial.done as u64) {
             Ok(0) => break,
             Ok(count) => {
-                begun.done += count;
-                if begun.done >= head.data() as usize {
+                partial.done += count;
+                if partial.done >= head.data() as usize {
                     break;
                 }
                 data = between(&data, count, usize::MAX);
@@ -666,7 +669,7 @@ fn in_steps(
             Err(error) => return Err(error),
         }
     }
-    begun.ended = true;
+    partial.ended = true;
     Ok(())
 }
 
@@ -675,23 +678,23 @@ fn errno(error: &io::Error) -> Errno {
 }
 
 /// Writes a reply that succeeded.
-fn reply(head: &Head, data: &[u8], exchange: &mut impl Exchange) -> Result<u32, Errno> {
+fn reply(head: &Head, data: &[u8], buffers: &mut impl RequestBuffers) -> Result<u32, Errno> {
     let mut bytes = reply_header(head.unique(), 0, data.len()).to_vec();
     bytes.extend(data);
-    let buffers = exchange.reply().ok_or(Errno::INVAL)?;
-    match copied_in(&buffers, &bytes) == bytes.len() {
+    let parts = buffers.reply().ok_or(Errno::INVAL)?;
+    match copied_in(&parts, &bytes) == bytes.len() {
         true => Ok(bytes.len() as u32),
         false => Err(Errno::INVAL),
     }
 }
 
 /// Writes a reply that failed, if there is room for one and the client waits for it.
-fn refuse(head: &Head, errno: Errno, exchange: &mut impl Exchange) -> u32 {
+fn refuse(head: &Head, errno: Errno, buffers: &mut impl RequestBuffers) -> u32 {
     if !head.is_answered() {
         return 0;
     }
     let bytes = reply_header(head.unique(), errno.raw_os_error(), 0);
-    let written = exchange.reply().map(|buffers| copied_in(&buffers, &bytes));
+    let written = buffers.reply().map(|parts| copied_in(&parts, &bytes));
     match written == Some(bytes.len()) {
         true => bytes.len() as u32,
         false => 0,

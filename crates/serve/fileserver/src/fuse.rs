@@ -21,14 +21,14 @@ use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statfs, statx};
 use rustix::mount::MountFlags;
 
 use crate::buffers::Buffers;
-use crate::folder::{Answered, Exchange};
-use crate::lane::Lane;
+use crate::folder::{Answered, RequestBuffers};
+use crate::inline_batch::InlineBatch;
 use crate::passthrough::Passthrough;
+use crate::queue_worker::QueueWorker;
 use crate::request::Head;
 use crate::server::{Client, FileServer};
 use crate::stats;
 use crate::stop::Stop;
-use crate::turn::Turn;
 use crate::work::Request;
 
 /// Requests of a batch.
@@ -88,8 +88,8 @@ pub fn serve(
     };
     let files = passthrough.then(|| Arc::new(Passthrough::new(mounted.device())));
     let worker = || {
-        let turn = Turn::new(Arc::clone(&client));
-        Ok(Queue::new(turn, files.clone(), Arc::default()))
+        let inline = InlineBatch::new(Arc::clone(&client));
+        Ok(Queue::new(inline, files.clone(), Arc::default()))
     };
     let session = Session::start(mounted, wanted, worker)?;
     if passthrough && !session.passes_through() {
@@ -110,12 +110,12 @@ pub fn serve(
 
 /// What a thread of a session works with.
 struct Queue {
-    lane: Lane<Taken>,
+    worker: QueueWorker<KernelRequest>,
     client: Arc<Client>,
     files: Option<Arc<Passthrough>>,
     /// Its requests that the pool has.
     pooled: Arc<AtomicUsize>,
-    requests: Vec<Taken>,
+    requests: Vec<KernelRequest>,
 }
 
 impl Worker for Queue {
@@ -123,52 +123,53 @@ impl Worker for Queue {
         own_directory();
         if let Some(another) = another {
             let (files, pooled) = (self.files.clone(), Arc::clone(&self.pooled));
-            self.lane
-                .watch(move |turn| another(Queue::new(turn, files.clone(), Arc::clone(&pooled))));
+            self.worker.watch(move |inline| {
+                another(Queue::new(inline, files.clone(), Arc::clone(&pooled)))
+            });
         }
-        self.lane.awake(true);
+        self.worker.awake(true);
         let pooled = || self.pooled.load(Ordering::Relaxed);
-        let worked = self.lane.work_left(pooled, || ());
-        self.lane.awake(false);
+        let worked = self.worker.work_left(pooled, || ());
+        self.worker.awake(false);
         worked
     }
 
     fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) -> io::Result<()> {
         let mut requests = std::mem::take(&mut self.requests);
         requests.extend(batch.drain(..).filter_map(|message| self.taken(message)));
-        self.lane.awake(true);
+        self.worker.awake(true);
         let pooled = || self.pooled.load(Ordering::Relaxed);
-        let worked = self.lane.work(&mut requests, false, pooled, flush);
-        self.lane.awake(false);
+        let worked = self.worker.work(&mut requests, false, pooled, flush);
+        self.worker.awake(false);
         self.requests = requests;
         worked
     }
 
     fn pending(&self) -> Option<BorrowedFd<'_>> {
-        self.lane.ended().filter(|_| self.lane.in_flight() > 0)
+        self.worker.ended().filter(|_| self.worker.in_flight() > 0)
     }
 
     fn go_on(&mut self) -> io::Result<()> {
-        self.lane.awake(true);
-        let reaped = self.lane.reap();
-        self.lane.awake(false);
+        self.worker.awake(true);
+        let reaped = self.worker.reap();
+        self.worker.awake(false);
         reaped.map(drop)
     }
 
     fn is_replaced(&self) -> bool {
-        self.lane.replaced()
+        self.worker.replaced()
     }
 }
 
 impl Queue {
     fn new(
-        turn: Arc<Turn<Taken>>,
+        inline: Arc<InlineBatch<KernelRequest>>,
         files: Option<Arc<Passthrough>>,
         pooled: Arc<AtomicUsize>,
     ) -> Queue {
         Queue {
-            client: Arc::clone(turn.client()),
-            lane: Lane::new(turn, false),
+            client: Arc::clone(inline.client()),
+            worker: QueueWorker::new(inline, false),
             files,
             pooled,
             requests: Vec::with_capacity(BATCH),
@@ -176,12 +177,12 @@ impl Queue {
     }
 
     /// `None`: the kernel does not send this. It is answered by an error.
-    fn taken(&self, mut message: Message) -> Option<Taken> {
+    fn taken(&self, mut message: Message) -> Option<KernelRequest> {
         let writable = message.reply().len();
         let request = message.request();
         let head = Head::of(request, request.len(), writable)?;
         let files = self.files.as_ref();
-        Some(Taken {
+        Some(KernelRequest {
             message,
             head,
             pooled: false,
@@ -192,7 +193,7 @@ impl Queue {
 }
 
 /// A request and its reply.
-struct Taken {
+struct KernelRequest {
     message: Message,
     head: Head,
     /// The pool has it, and how many it has of its queue.
@@ -202,7 +203,7 @@ struct Taken {
     files: Option<(Arc<Passthrough>, Arc<Client>)>,
 }
 
-impl Exchange for Taken {
+impl RequestBuffers for KernelRequest {
     fn request(&mut self) -> Option<Buffers<'_>> {
         Some(vec![self.message.request().into()])
     }
@@ -220,7 +221,7 @@ impl Exchange for Taken {
     }
 }
 
-impl Request for Taken {
+impl Request for KernelRequest {
     fn head(&self) -> &Head {
         &self.head
     }
@@ -234,7 +235,7 @@ impl Request for Taken {
         self.in_pool.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn answered(mut self, answered: Answered, _told: bool) {
+    fn answered(mut self, answered: Answered, _notify: bool) {
         let written = answered.written as usize;
         if let Some((files, client)) = &self.files {
             let reply = self.message.reply();

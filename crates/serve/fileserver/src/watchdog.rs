@@ -1,4 +1,4 @@
-//! The thread that looks at the queues of a server ([`crate::turn`]). While no queue is worked, it sleeps.
+//! The thread that looks at the queues of a server ([`crate::inline_batch`]). While no queue is worked, it sleeps.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -59,11 +59,11 @@ impl Shared {
             }
             let woken = self.changed.wait_timeout(state, BETWEEN_LOOKS);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
-            state.watched.retain(|turn| turn.strong_count() > 0);
+            state.watched.retain(|batch| batch.strong_count() > 0);
             let watched: Vec<_> = state.watched.iter().filter_map(Weak::upgrade).collect();
             drop(state);
             let now = Instant::now();
-            watched.iter().for_each(|turn| turn.look(now));
+            watched.iter().for_each(|batch| batch.look(now));
             drop(watched);
             state = self.state();
         }
@@ -92,8 +92,8 @@ impl Watchdog {
         self.thread.is_some()
     }
 
-    pub(crate) fn add(&self, turn: Weak<dyn Watched>) {
-        self.shared.state().watched.push(turn);
+    pub(crate) fn add(&self, batch: Weak<dyn Watched>) {
+        self.shared.state().watched.push(batch);
     }
 
     /// The thread of a queue goes to sleep or wakes up.
@@ -134,7 +134,7 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         self.shared.state().stopping = true;
         self.shared.changed.notify_all();
-        // The watchdog itself may be the last to use a turn.
+        // The watchdog itself may be the last to use a batch.
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != thread::current().id()
         {

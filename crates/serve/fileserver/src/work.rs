@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use iodyno_sys::thread::{Usage, quick_thread_usage};
 
-use crate::folder::{Answered, Begun, Exchange};
+use crate::folder::{Answered, PartialIo, RequestBuffers};
 use crate::policy::{Class, Policy};
 use crate::pool::Job;
 use crate::request::{Head, opcode};
@@ -13,22 +13,22 @@ use crate::server::Client;
 use crate::stats::Worked;
 
 /// A request that a transport took from a queue.
-pub(crate) trait Request: Exchange + Send + 'static {
+pub(crate) trait Request: RequestBuffers + Send + 'static {
     /// Its beginning.
     fn head(&self) -> &Head;
     /// When it was taken.
     fn taken(&self) -> Instant;
     /// It is handed over to the pool.
     fn handed_over(&mut self);
-    /// It was answered. `told`: the client must learn of it at once. Otherwise the queue's thread tells it when its
+    /// It was answered. `notify`: the client must learn of it at once. Otherwise the queue's thread notifies it when its
     /// batch ends.
-    fn answered(self, answered: Answered, told: bool);
+    fn answered(self, answered: Answered, notify: bool);
 }
 
 /// A request on its way.
 pub(crate) struct Work<R> {
     pub(crate) request: R,
-    pub(crate) begun: Begun,
+    pub(crate) partial: PartialIo,
 }
 
 impl<R: Request> Work<R> {
@@ -36,7 +36,7 @@ impl<R: Request> Work<R> {
         let head = self.request.head();
         let class = Class::of(head.opcode(), head.data());
         let write = head.opcode() == opcode::WRITE;
-        match &self.begun.open {
+        match &self.partial.open {
             Some(open) if open.direct => class.direct(write),
             Some(open) if !write && open.tries() => class.cached(head.data()),
             _ => class,
@@ -93,7 +93,7 @@ impl Client {
         let asks = adaptive && estimates.asks_for_waits(class);
         let before = asks.then(quick_thread_usage);
         self.server.delays(head.opcode());
-        let answered = (self.folder).answer(&head, &mut work.begun, &mut work.request);
+        let answered = (self.folder).answer(&head, &mut work.partial, &mut work.request);
         let end = Instant::now();
         let service_ns = end.duration_since(start).as_nanos() as u64;
         if adaptive && head.is_answered() && !answered.failed && head.opcode() != opcode::INIT {
@@ -113,7 +113,7 @@ impl Client {
     pub(crate) fn try_cached<R: Request>(&self, mut work: Work<R>) -> Option<Work<R>> {
         let head = *work.request.head();
         let start = Instant::now();
-        let found = (self.folder).try_cached(&head, &mut work.begun, &mut work.request);
+        let found = (self.folder).try_cached(&head, &mut work.partial, &mut work.request);
         let service_ns = start.elapsed().as_nanos() as u64;
         (self.server.estimates).tried(found.is_some(), head.data(), service_ns);
         let Some(answered) = found else {

@@ -26,7 +26,9 @@ mod device_state;
 mod guest;
 mod hanging;
 
-use guest::{BASE, END, Guest, MEMORY, PAGE, ROOT, SLOT, block, events, io_body, message, u64_at};
+use guest::{
+    BASE, EACH, END, Guest, MEMORY, PAGE, ROOT, SIZE, SLOT, block, events, io_body, message, u64_at,
+};
 use hanging::{FileThatHangs, can_hang};
 
 fn settings(folder: &Path) -> Settings {
@@ -293,6 +295,53 @@ fn chains_that_break_the_rules_end_in_errors_and_the_server_lives() {
     guest.leaves().unwrap();
     let mut guest = Guest::of(&server);
     assert_eq!(guest.asks(STATFS, ROOT, &[], 80).unwrap().len(), 80);
+    guest.leaves().unwrap();
+}
+
+/// The length of the reply to a STATFS whose chain is an indirect table of this many descriptors: one for the request, which the others
+/// follow. The last one says that `more` follow.
+fn indirect(guest: &mut Guest, links: u16, more: bool) -> u32 {
+    let slot = guest.rings[1].free.pop_front().unwrap();
+    let (place, table) = (guest.place(1, slot), guest.place(1, SIZE - 1));
+    guest.write(place, &message(STATFS, 9, ROOT, &[]));
+    for link in 0..links {
+        let (address, length, flags) = match link {
+            0 => (place, 40u32, 1),
+            _ => (place + SLOT / 2, 96, 3),
+        };
+        let last = link + 1 == links && !more;
+        let flags = if last { flags & !1 } else { flags };
+        let words = [flags, link + 1].map(u16::to_le_bytes).concat();
+        let bytes = [&address.to_le_bytes()[..], &length.to_le_bytes(), &words].concat();
+        guest.write(table + 16 * u64::from(link), &bytes);
+    }
+    let size = 16 * u32::from(links);
+    let start = guest.rings[1].start + u64::from(slot * EACH) * 16;
+    let bytes = [&table.to_le_bytes()[..], &size.to_le_bytes(), &[4, 0, 0, 0]].concat();
+    guest.write(start, &bytes);
+    guest.offer_head(1, slot * EACH);
+    guest.kick(1);
+    let replies = guest.waits(1, 1);
+    assert_eq!(replies[0].0, slot);
+    guest.rings[1].free.push_back(slot);
+    replies[0].1
+}
+
+#[test]
+fn a_chain_has_an_end_and_no_more_parts_than_a_driver_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut guest = Guest::of(&server(settings(folder.path()), "adaptive"));
+    for (links, more, length) in [
+        (3, false, 96),
+        (512, false, 96),
+        (513, false, 0),
+        (4000, false, 0),
+        // It leaves its table.
+        (3, true, 0),
+        (512, true, 0),
+    ] {
+        assert_eq!(indirect(&mut guest, links, more), length, "{links} {more}");
+    }
     guest.leaves().unwrap();
 }
 

@@ -4,21 +4,19 @@
 //! their legs. [`queue`] is the thread that runs the state machine of `iodyno_mirror` and performs its orders; the threads of queues read from
 //! legs by a [`reader`]. [`nbd`] is the
 //! protocol, without sockets; [`front`] serves it on a socket. [`vhost_user`] serves a virtual machine monitor: threads have its rings, whose
-//! requests [`virtio_blk`] reads, in the [`client_memory`] that it shares; [`inflight`] records those in flight for the next server. [`fuse`] has
+//! requests [`virtio_blk`] reads, in the memory that it shares. [`fuse`] has
 //! the transports of FUSE, and serves a mirror as a file of this host. [`control`] changes and compares the legs of a mirror that is served.
 
-pub mod client_memory;
+mod buffer_pool;
 pub mod control;
 pub mod format;
 pub mod front;
 pub mod fuse;
-pub mod inflight;
 pub mod legs;
 pub mod nbd;
 pub mod queue;
 pub mod reader;
-mod rings;
-mod spare;
+mod ring_thread;
 pub mod vhost_user;
 pub mod virtio_blk;
 

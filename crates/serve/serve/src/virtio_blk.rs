@@ -5,8 +5,8 @@
 //! request goes on, because a client may change them meanwhile. Lists and buffers are used again.
 
 use iodyno_mirror::core::{Access, Errno};
+use iodyno_vhost::{DescriptorTable, visit_chain};
 use uuid::Uuid;
-use virtio_queue::desc::split::Descriptor;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use crate::nbd::{Export, MOST_BYTES};
@@ -117,24 +117,24 @@ impl Disk {
     pub fn request(
         &self,
         memory: &GuestMemoryMmap,
-        table: Table,
+        table: DescriptorTable,
         head: u16,
         through: bool,
         room: Room<'_>,
-    ) -> Option<Wanted> {
-        parts(Chain::new(memory, table, head), room.sent, room.place)?;
+    ) -> Option<DiskRequest> {
+        parts(memory, table, head, room.sent, room.place)?;
         let wanted = self.parsed(memory, room.sent, room.place, through, room.buffer);
-        Some(wanted.unwrap_or_else(Wanted::Refused))
+        Some(wanted.unwrap_or_else(DiskRequest::Refused))
     }
 
     fn parsed(
         &self,
         memory: &GuestMemoryMmap,
         sent: &Segments,
-        place: &Place,
+        place: &ReplyPlace,
         through: bool,
         mut buffer: Vec<u8>,
-    ) -> Result<Wanted, u8> {
+    ) -> Result<DiskRequest, u8> {
         if sent.0.len() > MOST_SEGMENTS as usize + 1 || place.data.0.len() > MOST_SEGMENTS as usize
         {
             return Err(STATUS_IOERR);
@@ -148,13 +148,13 @@ impl Disk {
         match u32_at(0) {
             IN => {
                 let (offset, length) = self.range(sector, place.data.length())?;
-                Ok(Wanted::access(Access::Read, offset, length, buffer))
+                Ok(DiskRequest::access(Access::Read, offset, length, buffer))
             }
             OUT => {
                 let (offset, length) = self.range(sector, sent.length() - 16)?;
                 buffer.resize(length as usize, 0);
                 sent.read(memory, 16, &mut buffer)?;
-                Ok(Wanted::Access {
+                Ok(DiskRequest::Access {
                     access: Access::Write { fua },
                     offset,
                     length,
@@ -162,8 +162,8 @@ impl Disk {
                     holes: false,
                 })
             }
-            FLUSH => Ok(Wanted::access(Access::Flush, 0, 0, buffer)),
-            GET_ID if place.data.length() >= ID_BYTES as u64 => Ok(Wanted::Id),
+            FLUSH => Ok(DiskRequest::access(Access::Flush, 0, 0, buffer)),
+            GET_ID if place.data.length() >= ID_BYTES as u64 => Ok(DiskRequest::Id),
             GET_ID => Err(STATUS_IOERR),
             DISCARD if !self.export.trims => Err(STATUS_UNSUPP),
             kind @ (DISCARD | WRITE_ZEROES) => {
@@ -189,7 +189,7 @@ impl Disk {
                 let (offset, length) = self.within(sector, u64::from(sectors) * SECTOR)?;
                 // Without bytes, zeros are written: then all legs are equal.
                 buffer.clear();
-                Ok(Wanted::Access {
+                Ok(DiskRequest::Access {
                     access: Access::Write { fua },
                     offset,
                     length,
@@ -228,80 +228,9 @@ pub struct Room<'a> {
     /// For what it sends, while it is read.
     pub sent: &'a mut Segments,
     /// For the place of its answer.
-    pub place: &'a mut Place,
+    pub place: &'a mut ReplyPlace,
     /// For the bytes of a write; that of others is passed on.
     pub buffer: Vec<u8>,
-}
-
-/// The table of a ring's descriptors, in the memory of the client.
-#[derive(Debug, Clone, Copy)]
-pub struct Table {
-    /// Where it begins.
-    pub at: GuestAddress,
-    /// Its entries.
-    pub size: u16,
-}
-
-/// The descriptors of a chain. It ends early if the chain is not valid.
-struct Chain<'a> {
-    memory: &'a GuestMemoryMmap,
-    table: Table,
-    next: u16,
-    /// Descriptors that may follow: more are a loop.
-    rest: u16,
-    indirect: bool,
-}
-
-impl<'a> Chain<'a> {
-    fn new(memory: &'a GuestMemoryMmap, table: Table, head: u16) -> Chain<'a> {
-        Chain {
-            memory,
-            table,
-            next: head,
-            rest: table.size,
-            indirect: false,
-        }
-    }
-
-    /// The descriptor whose turn it is.
-    fn here(&self) -> Option<Descriptor> {
-        let entry = size_of::<Descriptor>() as u64;
-        let inside = self.rest > 0 && self.next < self.table.size;
-        let at = (self.table.at.0.checked_add(u64::from(self.next) * entry)).filter(|_| inside)?;
-        self.memory.read_obj(GuestAddress(at)).ok()
-    }
-}
-
-impl Iterator for Chain<'_> {
-    type Item = Descriptor;
-
-    fn next(&mut self) -> Option<Descriptor> {
-        let mut descriptor = self.here()?;
-        if descriptor.refers_to_indirect_table() {
-            // The rest of the chain is there. A table refers to no other one.
-            let entry = size_of::<Descriptor>() as u32;
-            let whole = descriptor.len().is_multiple_of(entry) && !self.indirect;
-            let size = u16::try_from(descriptor.len() / entry).ok();
-            let size = size.filter(|_| whole)?;
-            let table = Table {
-                at: descriptor.addr(),
-                size,
-            };
-            *self = Chain {
-                indirect: true,
-                ..Chain::new(self.memory, table, 0)
-            };
-            descriptor = self
-                .here()
-                .filter(|first| !first.refers_to_indirect_table())?;
-        }
-        self.rest = match descriptor.has_next() {
-            true => self.rest - 1,
-            false => 0,
-        };
-        self.next = descriptor.next();
-        Some(descriptor)
-    }
 }
 
 /// Parts of a client's memory: addresses, and lengths in bytes.
@@ -358,7 +287,7 @@ impl Segments {
 
 /// What a request asks for.
 #[derive(Debug)]
-pub enum Wanted {
+pub enum DiskRequest {
     /// An access to the disk; as in [`crate::queue::Request`].
     Access {
         /// What it does.
@@ -378,9 +307,9 @@ pub enum Wanted {
     Refused(u8),
 }
 
-impl Wanted {
-    fn access(access: Access, offset: u64, length: u32, buffer: Vec<u8>) -> Wanted {
-        Wanted::Access {
+impl DiskRequest {
+    fn access(access: Access, offset: u64, length: u32, buffer: Vec<u8>) -> DiskRequest {
+        DiskRequest::Access {
             access,
             offset,
             length,
@@ -392,8 +321,10 @@ impl Wanted {
     /// Bytes that it needs while it is in flight.
     pub fn bytes(&self) -> usize {
         match self {
-            Wanted::Access { access, length, .. } if *access == Access::Read => *length as usize,
-            Wanted::Access {
+            DiskRequest::Access { access, length, .. } if *access == Access::Read => {
+                *length as usize
+            }
+            DiskRequest::Access {
                 access: Access::Write { .. },
                 buffer,
                 ..
@@ -405,12 +336,12 @@ impl Wanted {
 
 /// Where the answer to a request goes in the memory of the client.
 #[derive(Debug, Default)]
-pub struct Place {
+pub struct ReplyPlace {
     data: Segments,
     status: GuestAddress,
 }
 
-impl Place {
+impl ReplyPlace {
     /// Answers: what was read, or the error. Returns the bytes that were written.
     pub fn answer(&self, memory: &GuestMemoryMmap, result: Result<&[u8], Errno>) -> u32 {
         let status = match result {
@@ -440,25 +371,25 @@ impl Place {
 }
 
 /// The parts that a chain sends, and the place for its answer: its last byte is the status. `None`: it has none, or is not valid.
-fn parts(chain: Chain<'_>, sent: &mut Segments, place: &mut Place) -> Option<()> {
+fn parts(
+    memory: &GuestMemoryMmap,
+    table: DescriptorTable,
+    head: u16,
+    sent: &mut Segments,
+    place: &mut ReplyPlace,
+) -> Option<()> {
     sent.0.clear();
     let data = &mut place.data;
     data.0.clear();
-    let mut more = true;
-    for descriptor in chain {
-        more = descriptor.has_next();
-        let part = (descriptor.addr(), descriptor.len());
-        match descriptor.is_write_only() {
-            true => data.add(part),
-            // What a device reads comes first.
-            false if !data.0.is_empty() => return None,
-            false => sent.add(part),
-        }
-    }
-    // The chain goes on, but it is a loop, or leaves the table.
-    if more {
-        return None;
-    }
+    visit_chain(memory, table, head, |part| {
+        let segments = if part.writable {
+            &mut *data
+        } else {
+            &mut *sent
+        };
+        segments.add((part.start, part.length));
+        Some(())
+    })?;
     let (address, length) = data.0.pop()?;
     place.status = GuestAddress(address.0.checked_add(u64::from(length).checked_sub(1)?)?);
     if length > 1 {

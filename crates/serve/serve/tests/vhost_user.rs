@@ -15,13 +15,13 @@ use iodyno_mirror::PolicyKind;
 use iodyno_mirror::core::Settings;
 use iodyno_serve::format;
 use iodyno_serve::front::{Front, Listener, Service};
-use iodyno_serve::inflight::InFlightRecord;
 use iodyno_serve::legs::{self, Purpose};
 use iodyno_serve::nbd::Export;
 use iodyno_serve::queue::{self, Task};
 use iodyno_serve::vhost_user;
 use iodyno_serve::virtio_blk::Disk;
 use iodyno_sys::counting::{CountingAllocator, count_this_thread, counted_allocations};
+use iodyno_vhost::InFlightRecord;
 use vhost::vhost_user::message::{
     VhostUserInflight, VhostUserProtocolFeatures, VhostUserVirtioFeatures,
 };
@@ -660,6 +660,8 @@ fn a_reset_device_keeps_no_features() {
         let used_event = AVAILABLE + 4 + 2 * u64::from(DESCRIPTORS);
         memory.write(used_event, &1000u16.to_le_bytes());
         let events = client.add(0, &memory);
+        // Otherwise the ring of the first life may take the request as well.
+        client.barrier();
         memory.prepare(0, OUT, 0, 7);
         memory.offer(0, &[0]);
         events.kick.write(1).unwrap();

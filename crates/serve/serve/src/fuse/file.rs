@@ -23,9 +23,9 @@ use super::{
     HEADER, MOST_DATA, Message, Mounted, Session, Transport, Used, WRITE_HEADER, Wanted, Worker,
 };
 use super::{u32_at, u64_at, unmount_stale};
+use crate::buffer_pool::BufferPool;
 use crate::nbd::Export;
 use crate::queue::{Direct, Handle, Reply, ReplyTo, Request};
-use crate::spare::Spare;
 
 const FORGET: u32 = 2;
 const GETATTR: u32 = 3;
@@ -172,7 +172,7 @@ struct Table {
     next: u64,
     /// Of all requests in flight.
     bytes: usize,
-    spare: Spare<SPARE_BYTES>,
+    buffers: BufferPool<SPARE_BYTES>,
     ended: bool,
 }
 
@@ -228,7 +228,7 @@ impl Direct for Requests {
                 message.answer_with(0, &reply.data[skip as usize..][..length as usize]);
             }
         }
-        self.table().spare.keep(reply.into_buffer());
+        self.table().buffers.keep(reply.into_buffer());
         None
     }
 }
@@ -283,7 +283,7 @@ impl FileWorker {
             Access::Read => asked.length as usize,
             _ => asked.payload.len(),
         };
-        let mut payload = table.spare.take(needed);
+        let mut payload = table.buffers.take(needed);
         drop(table);
         payload.clear();
         payload.extend_from_slice(&message.request()[asked.payload]);

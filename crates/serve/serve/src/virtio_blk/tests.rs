@@ -39,19 +39,19 @@ fn put(memory: &GuestMemoryMmap, table: u64, descriptors: &[(u64, u32, u16, u16)
 }
 
 struct Taken {
-    wanted: Wanted,
-    place: Place,
+    wanted: DiskRequest,
+    place: ReplyPlace,
 }
 
 /// The request whose chain begins with descriptor 0.
 fn taken(memory: &GuestMemoryMmap, disk: &Disk, through: bool) -> Option<Taken> {
-    let table = super::Table {
-        at: GuestAddress(TABLE),
+    let table = DescriptorTable {
+        start: GuestAddress(TABLE),
         size: 64,
     };
     // What earlier requests left.
     let mut sent = Segments(vec![(GuestAddress(1), 2)]);
-    let mut place = Place {
+    let mut place = ReplyPlace {
         data: Segments(vec![(GuestAddress(3), 4)]),
         status: GuestAddress(5),
     };
@@ -87,9 +87,9 @@ fn asked(kind: u32, sector: u64, data: u32, flags: u16, through: bool) -> Taken 
     taken(&memory, &DISK, through).unwrap()
 }
 
-fn access(wanted: &Wanted) -> Option<(Access, u64, u32)> {
+fn access(wanted: &DiskRequest) -> Option<(Access, u64, u32)> {
     match wanted {
-        Wanted::Access {
+        DiskRequest::Access {
             access,
             offset,
             length,
@@ -127,14 +127,14 @@ fn requests_inside_of_the_disk_are_taken_and_others_refused() {
     ] {
         let wanted = asked(kind, sector, data, flags, false).wanted;
         let result = match &wanted {
-            Wanted::Refused(status) => Err(*status),
+            DiskRequest::Refused(status) => Err(*status),
             other => Ok(access(other).unwrap()),
         };
         assert_eq!(result, expected, "{kind} {sector} {data} {flags}");
     }
     assert!(matches!(
         asked(GET_ID, 0, 20, WRITE, false).wanted,
-        Wanted::Id
+        DiskRequest::Id
     ));
 }
 
@@ -172,7 +172,7 @@ fn the_data_of_a_write_are_gathered_from_segments_of_any_length_and_copied() {
     let zeros = [0; 2048];
     memory.write_slice(&zeros, GuestAddress(HEADER)).unwrap();
     match taken.wanted {
-        Wanted::Access { offset, buffer, .. } => assert_eq!((offset, buffer), (1024, data)),
+        DiskRequest::Access { offset, buffer, .. } => assert_eq!((offset, buffer), (1024, data)),
         other => panic!("{other:?}"),
     }
     assert_eq!(taken.place.answer(&memory, Err(5)), 1);
@@ -225,7 +225,7 @@ fn ranges_are_discarded_and_zeroed_with_the_flags_of_the_protocol() {
         let mut disk = DISK;
         disk.export.trims = trims;
         match taken(&memory, &disk, false).unwrap().wanted {
-            Wanted::Access {
+            DiskRequest::Access {
                 offset,
                 length,
                 buffer,
@@ -235,8 +235,8 @@ fn ranges_are_discarded_and_zeroed_with_the_flags_of_the_protocol() {
                 assert!(buffer.is_empty());
                 Ok((offset, length, holes))
             }
-            Wanted::Refused(status) => Err(status),
-            Wanted::Id => panic!("it asked for something else"),
+            DiskRequest::Refused(status) => Err(status),
+            DiskRequest::Id => panic!("it asked for something else"),
         }
     };
     assert_eq!(zeroed(DISCARD, 8, 0, true), Ok((4096, 4096, true)));
@@ -290,7 +290,7 @@ fn addresses_that_are_not_shared_are_errors() {
             ],
         );
         let taken = taken(&memory, &DISK, false).unwrap();
-        assert!(matches!(taken.wanted, Wanted::Refused(STATUS_IOERR)));
+        assert!(matches!(taken.wanted, DiskRequest::Refused(STATUS_IOERR)));
     }
     header(&memory, IN, 0);
     put(

@@ -16,7 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 
 use rustix::fs::MemfdFlags;
-use vm_memory::{AtomicInteger, FileOffset, MmapRegion, VolatileMemory};
+use vm_memory::{AtomicInteger, MmapRegion, VolatileMemory};
+
+use crate::memory::map_file;
 
 /// Bytes of the header of a region, and of an entry.
 const HEADER: usize = 16;
@@ -70,13 +72,10 @@ impl InFlightRecord {
         descriptors: u16,
     ) -> io::Result<InFlightRecord> {
         let needed = usize::from(queues) * region_bytes(descriptors);
-        let end = offset.checked_add(needed as u64);
-        let inside = end.is_some_and(|end| file.metadata().is_ok_and(|found| end <= found.len()));
-        if length < needed as u64 || needed == 0 || !inside {
+        if length < needed as u64 || needed == 0 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let file = FileOffset::new(file, offset);
-        let map = MmapRegion::from_file(file, needed).map_err(io::Error::other)?;
+        let map = map_file(file, offset, needed)?;
         let record = InFlightRecord {
             map: Arc::new(map),
             queues,

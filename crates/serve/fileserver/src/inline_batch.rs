@@ -1,8 +1,8 @@
 //! Requests that hang in the thread of a queue: another thread goes on with the queue.
 //!
-//! The requests of a batch that a queue's thread works itself are in a [`Turn`], from which it takes one after the
-//! other. A thread of the server, the watchdog, looks at the turns of all queues. If a thread has been at one request
-//! for longer than [`LIMIT`], the watchdog takes what is left of the turn and starts a substitute, which works the rest
+//! The requests of a batch that a queue's thread works itself are in an [`InlineBatch`], from which it takes one after the
+//! other. A thread of the server, the watchdog, looks at these batches of all queues. If a thread has been at one request
+//! for longer than [`LIMIT`], the watchdog takes the rest of the batch and starts a substitute, which works the rest
 //! and goes on with the queue. The thread may also hang where it enters its io_uring: the kernel should not wait there
 //! for storage, but does so on some file systems (FUSE).
 //!
@@ -10,7 +10,7 @@
 //!
 //! - A queue is served by one thread at a time. A thread that was replaced finds out when its request ends: it answers this request and those
 //!   that its own io_uring still has in flight, and ends.
-//! - A request is either with a thread or in one turn: none is lost or worked twice, also if no substitute can be started. Then the pool gets the
+//! - A request is either with a thread or in one batch: none is lost or worked twice, also if no substitute can be started. Then the pool gets the
 //!   rest, and the queue waits.
 //! - While no queue is worked, the watchdog sleeps. In normal work it costs one lock for each request that a queue's thread works, which nobody
 //!   else holds.
@@ -28,20 +28,20 @@ use crate::work::{Request, Work};
 /// How long a queue's thread may be at one request. Storage that works takes less, except for requests such as fsync(2)
 /// of much data, and a substitute for these costs no more than the start of a thread.
 const LIMIT: Duration = Duration::from_secs(1);
-/// Starts the thread that goes on with a queue, by its new turn.
-type Substitute<R> = Box<dyn Fn(Arc<Turn<R>>) -> io::Result<()> + Send + Sync>;
+/// Starts the thread that goes on with a queue, by its new batch.
+type Substitute<R> = Box<dyn Fn(Arc<InlineBatch<R>>) -> io::Result<()> + Send + Sync>;
 
 /// What a thread of a queue has to work itself.
-pub(crate) struct Turn<R: Request> {
+pub(crate) struct InlineBatch<R: Request> {
     client: Arc<Client>,
-    own: Mutex<Own<R>>,
+    state: Mutex<BatchState<R>>,
     /// Threads of this queue that were replaced and whose request has not ended.
     hung: Arc<AtomicUsize>,
     /// There is one if the watchdog looks at it.
     substitute: OnceLock<Substitute<R>>,
 }
 
-struct Own<R> {
+struct BatchState<R> {
     /// The requests of its batch. Those that were taken are `None`.
     works: Vec<Option<Work<R>>>,
     /// When the thread began with what it works now.
@@ -54,20 +54,20 @@ struct Own<R> {
     replaced: bool,
 }
 
-impl<R: Request> Turn<R> {
+impl<R: Request> InlineBatch<R> {
     /// Of a new queue.
-    pub(crate) fn new(client: Arc<Client>) -> Arc<Turn<R>> {
-        Turn::with(client, Vec::new(), Arc::default())
+    pub(crate) fn new(client: Arc<Client>) -> Arc<InlineBatch<R>> {
+        InlineBatch::with(client, Vec::new(), Arc::default())
     }
 
     fn with(
         client: Arc<Client>,
         works: Vec<Option<Work<R>>>,
         hung: Arc<AtomicUsize>,
-    ) -> Arc<Turn<R>> {
-        Arc::new(Turn {
+    ) -> Arc<InlineBatch<R>> {
+        Arc::new(InlineBatch {
             client,
-            own: Mutex::new(Own {
+            state: Mutex::new(BatchState {
                 works,
                 since: None,
                 class: None,
@@ -79,8 +79,8 @@ impl<R: Request> Turn<R> {
         })
     }
 
-    fn own(&self) -> MutexGuard<'_, Own<R>> {
-        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, BatchState<R>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn client(&self) -> &Arc<Client> {
@@ -88,7 +88,7 @@ impl<R: Request> Turn<R> {
     }
 
     /// Lets the watchdog look at it.
-    pub(crate) fn watch(self: &Arc<Turn<R>>, substitute: Substitute<R>) {
+    pub(crate) fn watch(self: &Arc<InlineBatch<R>>, substitute: Substitute<R>) {
         if self.client.server.watchdog.watches() && self.substitute.set(substitute).is_ok() {
             let own = Arc::downgrade(self);
             self.client.server.watchdog.add(own);
@@ -102,33 +102,33 @@ impl<R: Request> Turn<R> {
 
     /// What a thread left that this one is the substitute of.
     pub(crate) fn left(&self) -> Vec<Option<Work<R>>> {
-        std::mem::take(&mut self.own().works)
+        std::mem::take(&mut self.state().works)
     }
 
     /// The thread has these from now on. `class`: of transfers that it starts first.
     pub(crate) fn begin(&self, works: Vec<Option<Work<R>>>, class: Option<Class>) {
         let now = Instant::now();
-        let mut own = self.own();
-        own.works = works;
-        (own.since, own.class) = (Some(now), class);
+        let mut state = self.state();
+        state.works = works;
+        (state.since, state.class) = (Some(now), class);
     }
 
     /// Takes one of them, which the thread begins with, as it did with the last one. `None`: there is nothing left.
     pub(crate) fn take(&self, at: usize) -> Option<Work<R>> {
-        self.own().works.get_mut(at)?.take()
+        self.state().works.get_mut(at)?.take()
     }
 
     /// Takes one, which may hang from now on.
     pub(crate) fn take_at(&self, at: usize, now: Instant, class: Class) -> Option<Work<R>> {
-        let mut own = self.own();
-        let work = own.works.get_mut(at)?.take()?;
-        (own.since, own.class) = (Some(now), Some(class));
+        let mut state = self.state();
+        let work = state.works.get_mut(at)?.take()?;
+        (state.since, state.class) = (Some(now), Some(class));
         Some(work)
     }
 
     /// Gives one back.
     pub(crate) fn put_back(&self, at: usize, work: Work<R>) {
-        if let Some(place) = self.own().works.get_mut(at) {
+        if let Some(place) = self.state().works.get_mut(at) {
             *place = Some(work);
         }
     }
@@ -136,51 +136,51 @@ impl<R: Request> Turn<R> {
     /// The thread has ended what it worked. Returns those that are left, and whether another thread goes on with the
     /// queue.
     pub(crate) fn end(&self) -> (Vec<Option<Work<R>>>, bool) {
-        let mut own = self.own();
-        own.since = None;
-        if let Some(class) = own.hangs.take() {
+        let mut state = self.state();
+        state.since = None;
+        if let Some(class) = state.hangs.take() {
             self.client.server.estimates.hangs(class, false);
         }
-        if own.replaced {
+        if state.replaced {
             self.hung.fetch_sub(1, Ordering::Relaxed);
         }
-        (std::mem::take(&mut own.works), own.replaced)
+        (std::mem::take(&mut state.works), state.replaced)
     }
 }
 
-impl<R: Request> Drop for Turn<R> {
+impl<R: Request> Drop for InlineBatch<R> {
     fn drop(&mut self) {
-        let own = self.own.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if own.replaced {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if state.replaced {
             self.client.server.watchdog.release();
         }
     }
 }
 
-impl<R: Request> Watched for Turn<R> {
+impl<R: Request> Watched for InlineBatch<R> {
     fn look(&self, now: Instant) {
-        let mut own = self.own();
+        let mut state = self.state();
         let long = |since| now.saturating_duration_since(since) >= LIMIT;
         let (Some(substitute), false, true) = (
             self.substitute.get(),
-            own.replaced,
-            own.since.is_some_and(long),
+            state.replaced,
+            state.since.is_some_and(long),
         ) else {
             return;
         };
         let server = &self.client.server;
-        if let (Some(class), None) = (own.class, own.hangs) {
-            own.hangs = Some(class);
+        if let (Some(class), None) = (state.class, state.hangs) {
+            state.hangs = Some(class);
             server.estimates.hangs(class, true);
         }
-        let left = own.works.iter_mut().filter_map(Option::take);
+        let left = state.works.iter_mut().filter_map(Option::take);
         let left = left.map(Some).collect();
-        let next = Turn::with(Arc::clone(&self.client), left, Arc::clone(&self.hung));
+        let next = InlineBatch::with(Arc::clone(&self.client), left, Arc::clone(&self.hung));
         if server.watchdog.reserve(server.threads.into()) {
             self.hung.fetch_add(1, Ordering::Relaxed);
             match substitute(Arc::clone(&next)) {
                 Ok(()) => {
-                    own.replaced = true;
+                    state.replaced = true;
                     server.stats.substituted();
                     // It waits, and needs no processor.
                     server.watchdog.awake(false);
@@ -192,7 +192,7 @@ impl<R: Request> Watched for Turn<R> {
                 }
             }
         }
-        drop(own);
+        drop(state);
         self.client.hand_over(next.left().into_iter().flatten());
     }
 }

@@ -1,16 +1,15 @@
-//! What the clients of vhost-user servers share: ranges of memory, and events.
+//! The memory that a client shares.
 
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use vhost::vhost_user::message::{VhostUserMemoryRegion, VhostUserSingleMemoryRegion};
 use vhost::vhost_user::{Error, Result};
-use vm_memory::{GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
+use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
 
 /// Regions of memory that a client may share.
-pub const MOST_REGIONS: u64 = 509;
+pub(crate) const MOST_REGIONS: u64 = 509;
 
 /// The memory that a client shares. Its clones are the same memory, which stays mapped as long as there is one of them.
 #[derive(Debug, Default, Clone)]
@@ -38,7 +37,7 @@ impl ClientMemory {
     ///
     /// # Errors
     /// It is not in this memory.
-    pub fn address(&self, user: u64) -> Result<GuestAddress> {
+    pub(crate) fn address(&self, user: u64) -> Result<GuestAddress> {
         let address = self.ranges.iter().find_map(|range| {
             let within = user.checked_sub(range.user)?;
             (within < range.length).then(|| range.guest.checked_add(within))?
@@ -50,7 +49,7 @@ impl ClientMemory {
     ///
     /// # Errors
     /// It cannot be mapped, or regions overlap.
-    pub fn of(regions: &[VhostUserMemoryRegion], files: Vec<File>) -> Result<ClientMemory> {
+    pub(crate) fn of(regions: &[VhostUserMemoryRegion], files: Vec<File>) -> Result<ClientMemory> {
         // They may come in any order.
         let mut regions: Vec<_> = regions.iter().zip(files).collect();
         regions.sort_by_key(|(region, _)| region.guest_phys_addr);
@@ -65,8 +64,8 @@ impl ClientMemory {
     /// Adds a region.
     ///
     /// # Errors
-    /// As [`ClientMemory::of`]; there are [`MOST_REGIONS`] already.
-    pub fn add(&mut self, region: &VhostUserSingleMemoryRegion, file: File) -> Result<()> {
+    /// As [`ClientMemory::of`]; there are already `MOST_REGIONS`.
+    pub(crate) fn add(&mut self, region: &VhostUserSingleMemoryRegion, file: File) -> Result<()> {
         if self.ranges.len() as u64 >= MOST_REGIONS {
             return Err(Error::InvalidParam);
         }
@@ -80,7 +79,7 @@ impl ClientMemory {
     ///
     /// # Errors
     /// There is no such region.
-    pub fn remove(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
+    pub(crate) fn remove(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
         let start = GuestAddress(region.guest_phys_addr);
         let (memory, _) =
             (self.memory.remove_region(start, region.memory_size)).map_err(overlapping)?;
@@ -106,31 +105,15 @@ fn overlapping(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::ReqHandlerError(io::Error::other(error))
 }
 
-/// An event of a client, which must not block this thread.
+/// Maps a range of a file of the front end.
 ///
 /// # Errors
-/// As fcntl(2).
-pub fn event(file: Option<File>) -> Result<Option<File>> {
-    let Some(file) = file else {
-        return Ok(None);
-    };
-    fcntl_getfl(&file)
-        .and_then(|flags| fcntl_setfl(&file, flags | OFlags::NONBLOCK))
-        .map_err(|error| Error::ReqHandlerError(error.into()))?;
-    Ok(Some(file))
-}
-
-/// Adds one to an event of the client. It fails only if its counter is full, and then the client wakes up anyway.
-pub fn signal(event: Option<&File>) {
-    if let Some(event) = event {
-        let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+/// As mmap(2); the file is shorter.
+pub(crate) fn map_file(file: File, offset: u64, length: usize) -> io::Result<MmapRegion> {
+    let end = offset.checked_add(length as u64);
+    if !end.is_some_and(|end| file.metadata().is_ok_and(|found| end <= found.len())) {
+        let text = "the front end shares a file that is shorter than it says";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-}
-
-/// The answer to messages for what is not offered.
-///
-/// # Errors
-/// Always.
-pub fn unsupported<T>() -> Result<T> {
-    Err(Error::InvalidOperation("not supported"))
+    MmapRegion::from_file(FileOffset::new(file, offset), length).map_err(io::Error::other)
 }

@@ -2,13 +2,13 @@
 
 /// Buffers of requests that have ended, for the next ones: at most `MOST` bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Spare<const MOST: usize> {
+pub(crate) struct BufferPool<const MOST: usize> {
     buffers: Vec<Vec<u8>>,
     /// Of all of them.
     bytes: usize,
 }
 
-impl<const MOST: usize> Spare<MOST> {
+impl<const MOST: usize> BufferPool<MOST> {
     /// A buffer of any content: one that has room for this many bytes, if there is one.
     pub(crate) fn take(&mut self, needed: usize) -> Vec<u8> {
         let fits = |buffer: &Vec<u8>| buffer.capacity() >= needed;
@@ -31,26 +31,26 @@ impl<const MOST: usize> Spare<MOST> {
 
 #[cfg(test)]
 mod tests {
-    use super::Spare;
+    use super::BufferPool;
 
     #[test]
     fn long_requests_use_the_buffers_of_earlier_ones() {
         const MOST: usize = 16 << 20;
-        let mut spare = Spare::<MOST>::default();
+        let mut pool = BufferPool::<MOST>::default();
         for length in [1 << 20, 4096] {
-            spare.keep(Vec::with_capacity(length));
+            pool.keep(Vec::with_capacity(length));
         }
-        let long = spare.take(1 << 20);
+        let long = pool.take(1 << 20);
         assert!(long.capacity() >= 1 << 20);
-        assert!(spare.take(512).capacity() < 1 << 20);
-        assert_eq!((spare.take(512).capacity(), spare.bytes), (0, 0));
-        spare.keep(long);
+        assert!(pool.take(512).capacity() < 1 << 20);
+        assert_eq!((pool.take(512).capacity(), pool.bytes), (0, 0));
+        pool.keep(long);
         // Those beyond the limit are freed.
         for _ in 0..2 * MOST / (1 << 20) {
-            spare.keep(Vec::with_capacity(1 << 20));
+            pool.keep(Vec::with_capacity(1 << 20));
         }
-        let kept: usize = spare.buffers.iter().map(Vec::capacity).sum();
-        assert_eq!(kept, spare.bytes);
+        let kept: usize = pool.buffers.iter().map(Vec::capacity).sum();
+        assert_eq!(kept, pool.bytes);
         assert!(kept <= MOST && kept > MOST - (2 << 20));
     }
 }

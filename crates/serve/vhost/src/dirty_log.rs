@@ -5,36 +5,32 @@ use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use vm_memory::{Address, FileOffset, GuestAddress, MmapRegion, VolatileMemory};
+use vm_memory::{Address, GuestAddress, MmapRegion, VolatileMemory};
+
+use crate::memory::map_file;
 
 /// log2 of the bytes of a page.
 const PAGE: u32 = 12;
 
 /// A bitmap of pages.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub struct DirtyLog {
     bits: MmapRegion,
 }
 
-impl Written {
+impl DirtyLog {
     /// Maps a bitmap that is in a file.
     ///
     /// # Errors
     /// As mmap(2); the file is shorter.
-    pub(crate) fn of(file: File, offset: u64, length: u64) -> io::Result<Written> {
-        let end = offset.checked_add(length);
-        if end.is_none_or(|end| file.metadata().is_ok_and(|file| file.len() < end)) {
-            let text = "the bitmap of written pages is longer than its file";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        }
+    pub(crate) fn of(file: File, offset: u64, length: u64) -> io::Result<DirtyLog> {
         let length = usize::try_from(length).map_err(io::Error::other)?;
-        let place = FileOffset::new(file, offset);
-        let bits = MmapRegion::from_file(place, length).map_err(io::Error::other)?;
-        Ok(Written { bits })
+        let bits = map_file(file, offset, length)?;
+        Ok(DirtyLog { bits })
     }
 
     /// Bytes from an address on were written. What the bitmap does not cover is left out.
-    pub(crate) fn mark(&self, start: GuestAddress, length: usize) {
+    pub fn mark(&self, start: GuestAddress, length: usize) {
         let Some(last) = (length as u64).checked_sub(1) else {
             return;
         };
@@ -58,16 +54,16 @@ mod tests {
     fn each_page_of_a_range_has_its_bit() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
-        let written = Written::of(file.try_clone().unwrap(), 0, 2).unwrap();
-        written.mark(GuestAddress(0x1fff), 2);
-        written.mark(GuestAddress(0x9000), 0x1000);
-        written.mark(GuestAddress(0x5000), 0);
+        let log = DirtyLog::of(file.try_clone().unwrap(), 0, 2).unwrap();
+        log.mark(GuestAddress(0x1fff), 2);
+        log.mark(GuestAddress(0x9000), 0x1000);
+        log.mark(GuestAddress(0x5000), 0);
         // Beyond the bitmap.
-        written.mark(GuestAddress(0xf000), 0x10_0000);
-        written.mark(GuestAddress(u64::MAX), 2);
+        log.mark(GuestAddress(0xf000), 0x10_0000);
+        log.mark(GuestAddress(u64::MAX), 2);
         let mut bits = [0; 3];
         file.read_exact_at(&mut bits, 0).unwrap();
         assert_eq!(bits, [0b0000_0110, 0b1000_0010, 0]);
-        assert!(Written::of(file, 0, 8192).is_err());
+        assert!(DirtyLog::of(file, 0, 8192).is_err());
     }
 }

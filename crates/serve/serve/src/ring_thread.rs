@@ -1,5 +1,5 @@
 //! The threads that serve the rings of a client of vhost-user: each reads from legs itself ([`crate::reader`]) and has one ring or
-//! several. The thread that gets the messages of the client gives them their rings and what else they need, by [`Orders`].
+//! several. The thread that gets the messages of the client gives them their rings and what else they need, by [`RingCommands`].
 //!
 //! What must hold is said in [`crate::vhost_user`].
 
@@ -16,19 +16,15 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use iodyno_mirror::core::Access;
+use iodyno_vhost::{ClientMemory, InFlightRecord, MOST_DESCRIPTORS, Ring, signal};
 use vhost::vhost_user::{Error, Result};
-use virtio_queue::{Queue, QueueOwnedT, QueueT};
-use vm_memory::GuestAddress;
+use vm_memory::GuestMemoryMmap;
 
-use crate::client_memory::{ClientMemory, signal};
-use crate::inflight::InFlightRecord;
+use crate::buffer_pool::BufferPool;
 use crate::queue::{Handle, Reply, ReplyTo, Request};
 use crate::reader::{Ended, Outcome, Reader};
-use crate::spare::Spare;
-use crate::virtio_blk::{Disk, MOST_QUEUES, Place, Room, Segments, Table, Wanted};
+use crate::virtio_blk::{Disk, DiskRequest, MOST_QUEUES, ReplyPlace, Room, Segments};
 
-/// Descriptors of a ring.
-pub(crate) const MOST_DESCRIPTORS: u16 = 1024;
 /// Requests in flight of all rings.
 const MOST_IN_FLIGHT: usize = MOST_DESCRIPTORS as usize * MOST_QUEUES as usize;
 /// Bytes of the requests of a thread in flight; one request may exceed it.
@@ -50,108 +46,67 @@ pub(crate) struct Setup {
     pub(crate) record: Option<InFlightRecord>,
 }
 
+/// A ring, and what the disk needs for its requests.
 #[derive(Debug)]
-pub(crate) struct Ring {
-    pub(crate) queue: Queue,
-    pub(crate) kick: Option<File>,
-    pub(crate) call: Option<File>,
-    pub(crate) error: Option<File>,
-    /// The client gave addresses.
-    pub(crate) placed: bool,
-    pub(crate) enabled: bool,
-    pub(crate) broken: bool,
-    /// Requests in flight, by the head of their chain, and their number.
-    in_flight: Vec<InFlight>,
-    pub(crate) count: u32,
-    /// Some of them were answered, and the client was not yet told.
-    answered: bool,
+pub(crate) struct DiskRing {
+    pub(crate) ring: Ring,
+    /// By the head of their chain, in flight or not.
+    requests: Vec<RequestState>,
     /// There may be requests to take.
-    pub(crate) due: bool,
+    due: bool,
     /// Requests that another server has left, by the head of their chain: they are carried out first.
     left: VecDeque<u16>,
 }
 
+/// What a request needs until it is answered; its lists are used again.
 #[derive(Debug, Default)]
-struct InFlight {
-    /// If not, it only keeps its lists.
-    used: bool,
-    place: Place,
+struct RequestState {
+    place: ReplyPlace,
     bytes: usize,
 }
 
-impl Ring {
-    pub(crate) fn new() -> io::Result<Ring> {
-        Ok(Ring {
-            queue: Queue::new(MOST_DESCRIPTORS).map_err(io::Error::other)?,
-            kick: None,
-            call: None,
-            error: None,
-            placed: false,
-            enabled: false,
-            broken: false,
-            in_flight: (0..MOST_DESCRIPTORS).map(|_| InFlight::default()).collect(),
-            count: 0,
-            answered: false,
+impl DiskRing {
+    pub(crate) fn new() -> io::Result<DiskRing> {
+        let requests = (0..MOST_DESCRIPTORS).map(|_| RequestState::default());
+        Ok(DiskRing {
+            ring: Ring::new()?,
+            requests: requests.collect(),
             due: false,
             left: VecDeque::new(),
         })
     }
-
-    fn runs(&self) -> bool {
-        self.placed && self.enabled && self.kick.is_some() && self.queue.ready() && !self.broken
-    }
-
-    /// It starts. What another server has left of it is carried out first; the client knows only what has ended.
-    fn take_over(&mut self, number: usize, record: Option<&mut InFlightRecord>) {
-        let Some(record) = record.filter(|_| self.placed && self.count == 0) else {
-            return;
-        };
-        let used = self.queue.next_used();
-        self.left = record.left(number as u16, used).into();
-        if !self.left.is_empty() {
-            // Each of them was taken from the ring.
-            let taken = self.left.len() as u16;
-            self.queue.set_next_avail(used.wrapping_add(taken));
-        }
-    }
-
-    /// Its client broke the rules.
-    fn give_up(&mut self) {
-        self.broken = true;
-        signal(self.error.as_ref());
-    }
 }
 
 /// What a thread of rings is to do between two requests.
-type Order = Box<dyn FnOnce(&mut Lane) + Send>;
+type RingCommand = Box<dyn FnOnce(&mut RingThread) + Send>;
 
 /// The way to a thread of rings. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Orders {
+pub(crate) struct RingCommands {
     /// `None`: it ends.
-    sender: Option<Sender<Order>>,
+    sender: Option<Sender<RingCommand>>,
     wake: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
     /// Rings that it has.
     pub(crate) rings: u32,
 }
 
-impl Orders {
+impl RingCommands {
     /// Has the thread do this, and waits for the result.
     ///
     /// # Errors
     /// It has ended.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Lane) -> T + Send + 'static,
+        work: impl FnOnce(&mut RingThread) -> T + Send + 'static,
     ) -> Result<T> {
         let (sender, answer) = sync_channel(1);
-        let order: Order = Box::new(move |lane| {
-            // Who asked waits.
-            let _ = sender.send(work(lane));
+        let command: RingCommand = Box::new(move |thread| {
+            // The caller waits for it.
+            let _ = sender.send(work(thread));
         });
-        let orders = self.sender.as_ref().ok_or(Error::Disconnected)?;
-        orders.send(order).map_err(|_| Error::Disconnected)?;
+        let sender = self.sender.as_ref().ok_or(Error::Disconnected)?;
+        sender.send(command).map_err(|_| Error::Disconnected)?;
         self.rouse();
         answer.recv().map_err(|_| Error::Disconnected)
     }
@@ -168,7 +123,7 @@ impl Orders {
     }
 }
 
-impl Drop for Orders {
+impl Drop for RingCommands {
     fn drop(&mut self) {
         self.end();
         if let Some(thread) = self.thread.take() {
@@ -180,25 +135,30 @@ impl Drop for Orders {
 
 /// The rings of a thread by their numbers. `None`: another thread has it, or it does not run.
 #[derive(Debug)]
-struct Rings(Vec<Option<Box<Ring>>>);
+struct Rings(Vec<Option<Box<DiskRing>>>);
 
 impl Rings {
-    fn iter(&self) -> impl Iterator<Item = (usize, &Ring)> {
+    fn iter(&self) -> impl Iterator<Item = (usize, &DiskRing)> {
         let rings = self.0.iter().enumerate();
         rings.filter_map(|(number, ring)| Some((number, &**ring.as_ref()?)))
+    }
+
+    /// Where the answer to a request in flight goes.
+    fn place(&self, number: usize, head: u16) -> &ReplyPlace {
+        &self[number].requests[usize::from(head)].place
     }
 }
 
 impl Index<usize> for Rings {
-    type Output = Ring;
+    type Output = DiskRing;
 
-    fn index(&self, number: usize) -> &Ring {
+    fn index(&self, number: usize) -> &DiskRing {
         self.0[number].as_ref().expect(ITS_OWN)
     }
 }
 
 impl IndexMut<usize> for Rings {
-    fn index_mut(&mut self, number: usize) -> &mut Ring {
+    fn index_mut(&mut self, number: usize) -> &mut DiskRing {
         self.0[number].as_mut().expect(ITS_OWN)
     }
 }
@@ -207,23 +167,23 @@ const ITS_OWN: &str = "a ring is not taken from its thread while it has requests
 
 /// A thread of rings.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct RingThread {
     setup: Setup,
     reader: Reader,
-    spare: Spare<SPARE_BYTES>,
+    buffers: BufferPool<SPARE_BYTES>,
     /// What a request sends; the list is used again.
     sent: Segments,
     handle: Handle,
     reply: ReplyTo,
     replies: Receiver<Reply>,
-    orders: Receiver<Order>,
+    commands: Receiver<RingCommand>,
     stopping: Arc<AtomicBool>,
     rings: Rings,
     /// Of all requests in flight.
     bytes: usize,
 }
 
-impl Lane {
+impl RingThread {
     /// For this thread, with this queue of the mirror.
     ///
     /// # Errors
@@ -233,61 +193,61 @@ impl Lane {
         handle: Handle,
         queue: Option<usize>,
         stopping: Arc<AtomicBool>,
-    ) -> io::Result<(Lane, Orders)> {
+    ) -> io::Result<(RingThread, RingCommands)> {
         let reader = Reader::with(&handle, queue, MOST_QUEUES.into()).map_err(io::Error::other)?;
         let (reply, replies) = ReplyTo::waking(Arc::clone(reader.wake()), MOST_IN_FLIGHT);
-        let (sender, orders) = mpsc::channel();
-        let way = Orders {
+        let (sender, receiver) = mpsc::channel();
+        let commands = RingCommands {
             sender: Some(sender),
             wake: Arc::clone(reader.wake()),
             thread: None,
             rings: 0,
         };
-        let lane = Lane {
+        let thread = RingThread {
             setup,
             reader,
-            spare: Spare::default(),
+            buffers: BufferPool::default(),
             sent: Segments::default(),
             handle,
             reply,
             replies,
-            orders,
+            commands: receiver,
             stopping,
             rings: Rings((0..MOST_QUEUES).map(|_| None).collect()),
             bytes: 0,
         };
-        Ok((lane, way))
+        Ok((thread, commands))
     }
 
     /// The same in a new thread. If that fails later, this socket is shut down.
     ///
     /// # Errors
-    /// The thread cannot be started; as [`Lane::new`].
+    /// The thread cannot be started; as [`RingThread::new`].
     pub(crate) fn spawn(
         setup: Setup,
         handle: &Handle,
         queue: usize,
         stopping: Arc<AtomicBool>,
         socket: UnixStream,
-    ) -> io::Result<Orders> {
+    ) -> io::Result<RingCommands> {
         let (sender, made) = sync_channel(1);
         let own = handle.clone();
-        let work = move || match Lane::new(setup, own, Some(queue), stopping) {
-            Ok((lane, orders)) => {
-                let _ = sender.send(Ok(orders));
-                lane.serve(&socket);
+        let work = move || match RingThread::new(setup, own, Some(queue), stopping) {
+            Ok((thread, commands)) => {
+                let _ = sender.send(Ok(commands));
+                thread.serve(&socket);
             }
             Err(error) => drop(sender.send(Err(error))),
         };
         let spawned = thread::Builder::new().name("ring".to_owned()).spawn(work);
         let thread = spawned.inspect_err(|_| handle.queues().leave(Some(queue), None))?;
         let ended = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-        let mut orders = made.recv().map_err(ended)??;
-        orders.thread = Some(thread);
-        Ok(orders)
+        let mut commands = made.recv().map_err(ended)??;
+        commands.thread = Some(thread);
+        Ok(commands)
     }
 
-    /// Serves its rings until nobody gives it orders any more. If it fails, the socket of the client is shut down.
+    /// Serves its rings until its [`RingCommands`] end. If it fails, the socket of the client is shut down.
     pub(crate) fn serve(mut self, socket: &UnixStream) {
         if self.run().is_err() {
             let _ = socket.shutdown(Shutdown::Both);
@@ -297,8 +257,8 @@ impl Lane {
     fn run(&mut self) -> io::Result<()> {
         loop {
             loop {
-                match self.orders.try_recv() {
-                    Ok(order) => order(self),
+                match self.commands.try_recv() {
+                    Ok(command) => command(self),
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => return Ok(()),
                 }
@@ -308,7 +268,7 @@ impl Lane {
         }
     }
 
-    // ---- Orders ----
+    // ---- Commands ----
 
     /// Begins to serve a ring, or goes on with one that it has, by this event.
     ///
@@ -317,7 +277,7 @@ impl Lane {
     pub(crate) fn start(
         &mut self,
         number: usize,
-        ring: Option<Box<Ring>>,
+        ring: Option<Box<DiskRing>>,
         kick: File,
     ) -> Result<()> {
         (self.reader.exchange(number as u32, &kick))
@@ -326,9 +286,11 @@ impl Lane {
             self.rings.0[number] = ring;
         }
         let ring = self.rings.0[number].as_mut().ok_or(Error::InvalidParam)?;
-        ring.take_over(number, self.setup.record.as_mut());
-        ring.kick = Some(kick);
-        ring.queue.set_ready(true);
+        let record = self.setup.record.as_mut();
+        if let Some(left) = record.and_then(|record| ring.ring.take_over(number as u16, record)) {
+            ring.left = left.into();
+        }
+        ring.ring.start(kick);
         ring.due = true;
         Ok(())
     }
@@ -337,9 +299,9 @@ impl Lane {
     ///
     /// # Errors
     /// The server ends.
-    pub(crate) fn stop(&mut self, number: usize) -> Result<Box<Ring>> {
+    pub(crate) fn stop(&mut self, number: usize) -> Result<Box<DiskRing>> {
         let ring = self.rings.0[number].as_mut().ok_or(Error::InvalidParam)?;
-        ring.queue.set_ready(false);
+        ring.ring.stop();
         self.drain(Some(number))?;
         self.rings.0[number].take().ok_or(Error::InvalidParam)
     }
@@ -358,20 +320,24 @@ impl Lane {
     ///
     /// # Errors
     /// It does not have it; those of `work`.
-    pub(crate) fn with<T>(
+    pub(crate) fn with_ring<T>(
         &mut self,
         number: usize,
-        work: impl FnOnce(&mut Ring, &Setup) -> Result<T>,
+        work: impl FnOnce(&mut Ring, &GuestMemoryMmap) -> Result<T>,
     ) -> Result<T> {
         let ring = self.rings.0[number].as_mut().ok_or(Error::InvalidParam)?;
-        work(ring, &self.setup)
+        // It may run from now on.
+        ring.due = true;
+        work(&mut ring.ring, self.setup.memory.guest())
     }
 
     /// Waits until all requests of a ring, or of all, have been answered. None is taken meanwhile.
     fn drain(&mut self, number: Option<usize>) -> Result<()> {
-        let in_flight = |lane: &Lane| {
-            let mut rings = lane.rings.iter();
-            rings.any(|(at, ring)| number.is_none_or(|number| number == at) && ring.count > 0)
+        let in_flight = |thread: &RingThread| {
+            let mut rings = thread.rings.iter();
+            rings.any(|(at, ring)| {
+                number.is_none_or(|number| number == at) && ring.ring.in_flight() > 0
+            })
         };
         while in_flight(self) {
             self.wait(Some(LOOK_NS)).map_err(Error::ReqHandlerError)?;
@@ -385,10 +351,10 @@ impl Lane {
 
     // ---- Requests ----
 
-    /// Waits for an order, a reply, the end of a read, or a request in a ring that runs, but at most this long, ns. Answers what has ended.
+    /// Waits for a command, a reply, the end of a read, or a request in a ring that runs, but at most this long, ns. Answers what has ended.
     fn wait(&mut self, most_ns: Option<u64>) -> io::Result<()> {
         for (number, ring) in self.rings.iter() {
-            if ring.runs() {
+            if ring.ring.runs() {
                 self.reader.watch(number as u32, false);
             }
         }
@@ -399,8 +365,8 @@ impl Lane {
                 continue;
             };
             ring.due = true;
-            if let Some(kick) = &ring.kick {
-                let _ = rustix::io::read(kick, &mut [0; 8]);
+            if let Some(kick) = ring.ring.kick() {
+                let _ = rustix::io::read(&**kick, &mut [0; 8]);
             }
         }
         if self.reader.woken() {
@@ -409,10 +375,13 @@ impl Lane {
                     0 => Ok(&reply.data[..]),
                     errno => Err(errno),
                 };
-                if let Some((number, head, written)) = self.answered(reply.cookie, result) {
-                    self.used(number, head, written);
+                let (number, head) = of_cookie(reply.cookie);
+                if self.rings[number].ring.is_in_flight(head) {
+                    let memory = self.setup.memory.guest();
+                    let written = self.rings.place(number, head).answer(memory, result);
+                    self.answered(number, head, written);
                 }
-                self.spare.keep(reply.into_buffer());
+                self.buffers.keep(reply.into_buffer());
             }
         }
         while let Some(ended) = self.reader.ended() {
@@ -427,13 +396,12 @@ impl Lane {
             Outcome::Read { .. } => {
                 let (number, head) = of_cookie(ended.cookie);
                 let bytes = self.reader.bytes(ended);
-                let in_flight = &mut self.rings[number].in_flight[usize::from(head)];
-                let written = in_flight.place.answer(self.setup.memory.guest(), Ok(bytes));
-                self.ended(number, head);
-                self.used(number, head, written);
+                let memory = self.setup.memory.guest();
+                let written = self.rings.place(number, head).answer(memory, Ok(bytes));
+                self.answered(number, head, written);
             }
             Outcome::HandedOver(failed) => {
-                let buffer = self.spare.take(0);
+                let buffer = self.buffers.take(0);
                 self.handle.request(Request {
                     access: Access::Read,
                     offset: ended.offset,
@@ -462,16 +430,14 @@ impl Lane {
     /// Takes what is in a ring.
     fn look(&mut self, number: usize) {
         let ring = &mut self.rings[number];
-        if !ring.runs() || !std::mem::take(&mut ring.due) {
+        if !ring.ring.runs() || !std::mem::take(&mut ring.due) {
             return;
         }
         loop {
-            // A client may notify more often than it has to.
-            let _ = self.rings[number]
-                .queue
-                .disable_notification(self.setup.memory.guest());
+            let memory = self.setup.memory.guest();
+            self.rings[number].ring.disable_notification(memory);
             loop {
-                if !self.rings[number].runs() {
+                if !self.rings[number].ring.runs() {
                     return;
                 }
                 match self.take(number) {
@@ -484,11 +450,9 @@ impl Lane {
                     }
                 }
             }
-            let ring = &mut self.rings[number];
-            match ring.queue.enable_notification(self.setup.memory.guest()) {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(_) => return ring.give_up(),
+            let memory = self.setup.memory.guest();
+            if !self.rings[number].ring.enable_notification(memory) {
+                return;
             }
         }
     }
@@ -498,16 +462,10 @@ impl Lane {
         if self.bytes >= MOST_BYTES {
             return Step::Full;
         }
-        let ring = &mut self.rings[number];
-        if let Some(head) = ring.left.pop_front() {
-            return self.begin(number, head);
-        }
-        let head = match ring.queue.iter(self.setup.memory.guest()) {
-            Ok(mut chains) => chains.next().map(|chain| chain.head_index()),
-            Err(_) => {
-                ring.give_up();
-                return Step::Empty;
-            }
+        let DiskRing { ring, left, .. } = &mut self.rings[number];
+        let head = match left.pop_front() {
+            Some(head) => ring.claim(head).then_some(head),
+            None => ring.take(self.setup.memory.guest()),
         };
         match head {
             Some(head) => self.begin(number, head),
@@ -517,44 +475,35 @@ impl Lane {
 
     /// Begins the request whose chain begins with this descriptor.
     fn begin(&mut self, number: usize, head: u16) -> Step {
-        let buffer = self.spare.take(0);
-        let ring = &mut self.rings[number];
-        let through = Disk::writes_through(self.setup.features, self.setup.writeback);
-        let table = Table {
-            at: GuestAddress(ring.queue.desc_table()),
-            size: ring.queue.size(),
-        };
-        let in_flight = (ring.in_flight.get_mut(usize::from(head)))
-            .filter(|in_flight| !in_flight.used && head < table.size);
-        if let Some(record) = self.setup.record.as_mut().filter(|_| in_flight.is_some()) {
+        let buffer = self.buffers.take(0);
+        let DiskRing { ring, requests, .. } = &mut self.rings[number];
+        let request = &mut requests[usize::from(head)];
+        if let Some(record) = &mut self.setup.record {
             record.begins(number as u16, head);
         }
-        let wanted = in_flight.and_then(|in_flight| {
-            let room = Room {
-                sent: &mut self.sent,
-                place: &mut in_flight.place,
-                buffer,
-            };
-            let memory = self.setup.memory.guest();
-            let request = self.setup.disk.request(memory, table, head, through, room);
-            request.map(|wanted| (wanted, in_flight))
-        });
-        let Some((wanted, in_flight)) = wanted else {
-            ring.give_up();
+        let through = Disk::writes_through(self.setup.features, self.setup.writeback);
+        let room = Room {
+            sent: &mut self.sent,
+            place: &mut request.place,
+            buffer,
+        };
+        let memory = self.setup.memory.guest();
+        let wanted = (self.setup.disk).request(memory, ring.table(), head, through, room);
+        let Some(wanted) = wanted else {
+            ring.refuse(head);
             return Step::Empty;
         };
         let bytes = wanted.bytes();
         match wanted {
-            Wanted::Refused(status) => {
-                let written = in_flight.place.refuse(self.setup.memory.guest(), status);
-                self.used(number, head, written);
+            DiskRequest::Refused(status) => {
+                let written = request.place.refuse(memory, status);
+                self.answered(number, head, written);
             }
-            Wanted::Id => {
-                let id = Ok(&self.setup.disk.id[..]);
-                let written = in_flight.place.answer(self.setup.memory.guest(), id);
-                self.used(number, head, written);
+            DiskRequest::Id => {
+                let written = (request.place).answer(memory, Ok(&self.setup.disk.id));
+                self.answered(number, head, written);
             }
-            Wanted::Access {
+            DiskRequest::Access {
                 access,
                 offset,
                 length,
@@ -562,11 +511,10 @@ impl Lane {
                 holes,
             } => {
                 self.bytes += bytes;
-                (in_flight.used, in_flight.bytes) = (true, bytes);
-                ring.count += 1;
+                request.bytes = bytes;
                 let cookie = (number as u64) << 32 | u64::from(head);
                 if access == Access::Read && self.reader.read(cookie, offset, length) {
-                    self.spare.keep(buffer);
+                    self.buffers.keep(buffer);
                     return Step::Taken;
                 }
                 self.handle.request(Request {
@@ -585,58 +533,25 @@ impl Lane {
         Step::Taken
     }
 
-    /// Answers a request. Returns its ring, its chain and the bytes that were written; `None`: it is not in flight.
-    fn answered(
-        &mut self,
-        cookie: u64,
-        result: std::result::Result<&[u8], i32>,
-    ) -> Option<(usize, u16, u32)> {
-        let (number, head) = of_cookie(cookie);
-        let in_flight = &mut self.rings[number].in_flight[usize::from(head)];
-        if !in_flight.used {
-            return None;
-        }
-        let written = in_flight.place.answer(self.setup.memory.guest(), result);
-        self.ended(number, head);
-        Some((number, head, written))
-    }
-
-    fn ended(&mut self, number: usize, head: u16) {
-        let ring = &mut self.rings[number];
-        let in_flight = &mut ring.in_flight[usize::from(head)];
-        in_flight.used = false;
-        ring.count -= 1;
-        self.bytes -= in_flight.bytes;
-    }
-
-    /// Gives a chain back to the client.
-    fn used(&mut self, number: usize, head: u16, written: u32) {
-        let ring = &mut self.rings[number];
-        if let Some(record) = &self.setup.record {
+    /// Gives the chain of a request whose answer was written back to the client.
+    fn answered(&mut self, number: usize, head: u16, written: u32) {
+        let DiskRing { ring, requests, .. } = &mut self.rings[number];
+        self.bytes -= std::mem::take(&mut requests[usize::from(head)].bytes);
+        let record = self.setup.record.as_ref();
+        if let Some(record) = record {
             record.ends(number as u16, head);
         }
-        match ring
-            .queue
-            .add_used(self.setup.memory.guest(), head, written)
-        {
-            Ok(()) => ring.answered = true,
-            Err(_) => return ring.give_up(),
-        }
-        if let Some(record) = &self.setup.record {
-            record.ended(number as u16, head, ring.queue.next_used());
+        let seen = ring.answer(self.setup.memory.guest(), head, written);
+        if let Some(record) = record.filter(|_| seen) {
+            record.ended(number as u16, head, ring.next_used());
         }
     }
 
-    /// Tells the client what was answered, where it wants to know.
+    /// Notifies the client of what was answered, where it wants to know.
     fn notify(&mut self) {
+        let memory = self.setup.memory.guest();
         for ring in self.rings.0.iter_mut().flatten() {
-            if std::mem::take(&mut ring.answered) {
-                match ring.queue.needs_notification(self.setup.memory.guest()) {
-                    Ok(true) => signal(ring.call.as_ref()),
-                    Ok(false) => {}
-                    Err(_) => ring.give_up(),
-                }
-            }
+            signal(ring.ring.event(memory).map(|event| &**event));
         }
     }
 }

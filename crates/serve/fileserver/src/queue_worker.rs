@@ -8,16 +8,16 @@ use std::time::Instant;
 use iodyno_sys::{Credentials, Transfer, Transferred, Transfers};
 
 use crate::files::{Open, without_fsetid};
-use crate::folder::Begun;
+use crate::folder::PartialIo;
+use crate::inline_batch::InlineBatch;
 use crate::policy::{Class, Dispatcher, Division, Policy, Situation};
 use crate::pool::Pool;
 use crate::request::{HEADER, REPLY_HEADER, WRITE_HEADER, opcode};
 use crate::server::Client;
-use crate::turn::Turn;
 use crate::work::{Request, Work, Worker};
 
-/// The client is told of replies within a batch after this many hand-offs: a notification costs about half of one.
-const TOLD_AFTER: u64 = 4;
+/// The client is notified of replies within a batch after this many hand-offs: a notification costs about half of one.
+const NOTIFIED_AFTER: u64 = 4;
 /// Transfers of a queue in flight. More than these go to the pool.
 const MOST_TRANSFERS: u16 = 256;
 
@@ -60,10 +60,10 @@ fn registered(ring: &Transfers<impl AsFd, impl Sized>) -> io::Result<Credentials
 }
 
 /// One queue of a client: what its thread keeps.
-pub(crate) struct Lane<R: Request> {
+pub(crate) struct QueueWorker<R: Request> {
     client: Arc<Client>,
     /// What it works itself.
-    turn: Arc<Turn<R>>,
+    batch: Arc<InlineBatch<R>>,
     /// Another thread goes on with the queue.
     replaced: bool,
     dispatcher: Dispatcher,
@@ -74,21 +74,21 @@ pub(crate) struct Lane<R: Request> {
     unprivileged: Unprivileged,
 }
 
-impl<R: Request> Lane<R> {
+impl<R: Request> QueueWorker<R> {
     /// To be used by one thread only, which makes its ring. `prompt`: its requests are never handed over.
-    pub(crate) fn new(turn: Arc<Turn<R>>, prompt: bool) -> Lane<R> {
-        let client = Arc::clone(turn.client());
+    pub(crate) fn new(batch: Arc<InlineBatch<R>>, prompt: bool) -> QueueWorker<R> {
+        let client = Arc::clone(batch.client());
         let policy = match prompt {
             true => Policy::Inline,
             false => client.server.policy,
         };
-        Lane {
+        QueueWorker {
             ring: match policy == Policy::Adaptive && client.server.settings.delay.is_zero() {
                 true => Ring::Unused,
                 false => Ring::Missing,
             },
             client,
-            turn,
+            batch,
             replaced: false,
             dispatcher: Dispatcher::new(policy),
             division: Division::default(),
@@ -99,12 +99,12 @@ impl<R: Request> Lane<R> {
     }
 
     /// Lets the watchdog look at it, if the server has one. `substitute` starts the thread that goes on with the queue,
-    /// by a lane with this turn.
+    /// by a worker with this batch.
     pub(crate) fn watch(
         &self,
-        substitute: impl Fn(Arc<Turn<R>>) -> io::Result<()> + Send + Sync + 'static,
+        substitute: impl Fn(Arc<InlineBatch<R>>) -> io::Result<()> + Send + Sync + 'static,
     ) {
-        self.turn.watch(Box::new(substitute));
+        self.batch.watch(Box::new(substitute));
     }
 
     /// Whether another thread goes on with the queue. This one then answers what it has in flight ([`Self::reap`]) and
@@ -120,12 +120,12 @@ impl<R: Request> Lane<R> {
     pub(crate) fn work_left(
         &mut self,
         in_flight: impl Fn() -> usize,
-        tell: impl Fn(),
+        notify: impl Fn(),
     ) -> io::Result<()> {
-        self.works = self.turn.left();
+        self.works = self.batch.left();
         match self.works.is_empty() {
             true => Ok(()),
-            false => self.divide_and_work(true, in_flight, tell),
+            false => self.divide_and_work(true, in_flight, notify),
         }
     }
 
@@ -171,7 +171,7 @@ impl<R: Request> Lane<R> {
         if self.in_flight() == 0 || self.replaced {
             return self.turn_transfers();
         }
-        self.turn.begin(Vec::new(), None);
+        self.batch.begin(Vec::new(), None);
         let turned = self.turn_transfers();
         self.end_turn();
         turned
@@ -200,14 +200,14 @@ impl<R: Request> Lane<R> {
 
     /// The end of what its thread works itself. What is left is in `works`, unless another thread goes on.
     fn end_turn(&mut self) {
-        (self.works, self.replaced) = self.turn.end();
+        (self.works, self.replaced) = self.batch.end();
         if self.replaced {
             self.client.hand_over(self.works.drain(..).flatten());
         }
     }
 
     /// Works a batch. `early`: as in [`Situation`]. `in_flight` returns how many requests of this queue the pool has;
-    /// `tell` tells the client what was answered.
+    /// `notify` notifies the client of what was answered.
     ///
     /// # Errors
     /// As [`Self::reap`].
@@ -216,22 +216,22 @@ impl<R: Request> Lane<R> {
         batch: &mut Vec<R>,
         early: bool,
         in_flight: impl Fn() -> usize,
-        tell: impl Fn(),
+        notify: impl Fn(),
     ) -> io::Result<()> {
         self.client.server.stats.batch(batch.len());
         let steps = !matches!(self.ring, Ring::Missing);
-        let begun = |request: &R| match steps {
+        let partial = |request: &R| match steps {
             true => self.client.folder.opened(request.head()),
-            false => Begun::default(),
+            false => PartialIo::default(),
         };
         self.works.clear();
         self.works.extend(batch.drain(..).map(|request| {
             Some(Work {
-                begun: begun(&request),
+                partial: partial(&request),
                 request,
             })
         }));
-        self.divide_and_work(early, in_flight, tell)
+        self.divide_and_work(early, in_flight, notify)
     }
 
     /// Works the requests in `works`.
@@ -239,7 +239,7 @@ impl<R: Request> Lane<R> {
         &mut self,
         mut early: bool,
         in_flight: impl Fn() -> usize,
-        tell: impl Fn(),
+        notify: impl Fn(),
     ) -> io::Result<()> {
         let server = Arc::clone(&self.client.server);
         loop {
@@ -247,7 +247,7 @@ impl<R: Request> Lane<R> {
             (self.classes).extend(self.works.iter().flatten().map(Work::class));
             let (classes, estimates) = (&self.classes, &server.estimates);
             let situation = Situation {
-                in_flight: in_flight() + self.in_flight() + self.turn.hung(),
+                in_flight: in_flight() + self.in_flight() + self.batch.hung(),
                 waiting: server.pool.as_ref().map_or(0, Pool::waiting),
                 early,
                 writing: self.writing(),
@@ -259,7 +259,7 @@ impl<R: Request> Lane<R> {
             self.start(&mut works, &mut division);
             let pooled = division.pooled.iter();
             (self.client).hand_over(pooled.filter_map(|at| works[*at].take()));
-            self.turn.begin(works, transferred);
+            self.batch.begin(works, transferred);
             // Only now, so that the pool is at work while this thread submits.
             if let Err(error) = self.turn_transfers() {
                 self.end_turn();
@@ -267,8 +267,8 @@ impl<R: Request> Lane<R> {
                 return Err(error);
             }
             self.try_cached(&division.tried);
-            let interrupted = self.work_inline(&division.inline, &tell);
-            tell();
+            let interrupted = self.work_inline(&division.inline, &notify);
+            notify();
             self.division = division;
             self.end_turn();
             if self.replaced || !interrupted {
@@ -280,32 +280,32 @@ impl<R: Request> Lane<R> {
         }
     }
 
-    /// Answers those reads of the turn that the page cache has. The pool gets the others.
+    /// Answers those reads of the batch that the page cache has. The pool gets the others.
     fn try_cached(&self, tried: &[usize]) {
         let mut missed = false;
         for at in tried {
-            let Some(work) = self.turn.take(*at) else {
+            let Some(work) = self.batch.take(*at) else {
                 break;
             };
             if let Some(work) = self.client.try_cached(work) {
-                self.turn.put_back(*at, work);
+                self.batch.put_back(*at, work);
                 missed = true;
             }
         }
         if missed {
-            let missed: Vec<_> = tried.iter().filter_map(|at| self.turn.take(*at)).collect();
+            let missed: Vec<_> = tried.iter().filter_map(|at| self.batch.take(*at)).collect();
             self.client.hand_over(missed.into_iter());
         }
     }
 
-    /// Works requests of the turn. Returns whether it was interrupted, so that the rest is to be divided anew.
-    fn work_inline(&self, inline: &[usize], tell: impl Fn()) -> bool {
+    /// Works requests of the batch. Returns whether it was interrupted, so that the rest is to be divided anew.
+    fn work_inline(&self, inline: &[usize], notify: impl Fn()) -> bool {
         let server = &self.client.server;
         let estimates = &server.estimates;
-        // The end of a request is the start of the next one, except where the client was told in between: then it may
+        // The end of a request is the start of the next one, except where the client was notified in between: then it may
         // have had the processor.
         let start = Instant::now();
-        let (mut now, mut told) = (start, 0);
+        let (mut now, mut notified) = (start, 0);
         for (nth, at) in inline.iter().enumerate() {
             let class = self.classes[*at];
             if nth > 0 && server.pool.is_some() {
@@ -314,19 +314,19 @@ impl<R: Request> Lane<R> {
                     return true;
                 }
                 // A reply waits for others, but not much longer than some hand-offs take.
-                if worked - told > TOLD_AFTER * estimates.hand_off_ns() {
-                    tell();
+                if worked - notified > NOTIFIED_AFTER * estimates.hand_off_ns() {
+                    notify();
                     now = Instant::now();
-                    told = worked;
+                    notified = worked;
                 }
             }
             // The watchdog has the rest.
-            let Some(work) = self.turn.take_at(*at, now, class) else {
+            let Some(work) = self.batch.take_at(*at, now, class) else {
                 return false;
             };
             now = self.client.answer(work, true, now);
             if nth == 0 && inline.len() > 1 && server.client_has_cpu() {
-                tell();
+                notify();
                 now = Instant::now();
             }
         }
@@ -365,7 +365,7 @@ impl Client {
         mut work: Work<R>,
     ) -> Result<(), Option<Work<R>>> {
         let head = *work.request.head();
-        let Some(open) = work.begun.open.clone() else {
+        let Some(open) = work.partial.open.clone() else {
             return Err(Some(work));
         };
         let write = head.opcode() == opcode::WRITE;
@@ -415,8 +415,8 @@ impl Client {
         let Started { mut work, start } = done.item;
         work.request.give_back(done.memory);
         let head = *work.request.head();
-        let (begun, request) = (&mut work.begun, &mut work.request);
-        let answered = (self.folder).transferred(&head, begun, done.result, request);
+        let (partial, request) = (&mut work.partial, &mut work.request);
+        let answered = (self.folder).transferred(&head, partial, done.result, request);
         let Some(answered) = answered else {
             return Some(work);
         };
