@@ -15,7 +15,7 @@ const READER: Duration = Duration::from_secs(5);
 
 /// What happened to a client.
 #[derive(Debug)]
-pub enum Told {
+pub enum ClientEvent {
     /// It did not simply leave.
     Disconnected(io::Error),
     /// What its user has to know of the transfer of its state.
@@ -30,7 +30,7 @@ pub fn serve(
     listener: &UnixListener,
     server: &Arc<FileServer>,
     stop: &Stop,
-    mut told: impl FnMut(Told),
+    mut told: impl FnMut(ClientEvent),
 ) -> io::Result<()> {
     while stop.wait(listener)? {
         let stream = match listener.accept() {
@@ -45,9 +45,9 @@ pub fn serve(
             return Ok(());
         }
         let stopping = stop.flag();
-        let note = |text| told(Told::State(text));
+        let note = |text| told(ClientEvent::State(text));
         if let Err(error) = vhost_user::serve(stream, server, stopping, note) {
-            told(Told::Disconnected(error));
+            told(ClientEvent::Disconnected(error));
         }
         *stop.client() = None;
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use iodyno_serve::fuse::{
-    Another, Message, Mounted, Session, Transport, Used, Wanted, Worker, unmount_stale,
+    Message, Mounted, Session, SpawnReader, Transport, Used, Wanted, Worker, unmount_stale,
 };
 use iodyno_sys::TransferMemory;
 use iodyno_sys::thread::own_directory;
@@ -119,13 +119,12 @@ struct Queue {
 }
 
 impl Worker for Queue {
-    fn start(&mut self, another: Option<Another<Queue>>) -> io::Result<()> {
+    fn start(&mut self, spawn: Option<SpawnReader<Queue>>) -> io::Result<()> {
         own_directory();
-        if let Some(another) = another {
+        if let Some(spawn) = spawn {
             let (files, pooled) = (self.files.clone(), Arc::clone(&self.pooled));
-            self.worker.watch(move |inline| {
-                another(Queue::new(inline, files.clone(), Arc::clone(&pooled)))
-            });
+            self.worker
+                .watch(move |inline| spawn(Queue::new(inline, files.clone(), Arc::clone(&pooled))));
         }
         self.worker.awake(true);
         let pooled = || self.pooled.load(Ordering::Relaxed);

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use iodyno_sys::fuse::{close_backing, open_backing};
 
-use crate::request::{Head, REPLY_HEADER, opcode};
+use crate::request::{Head, REPLY_HEADER, opcode, u64_at};
 
 /// Bytes of `struct fuse_entry_out`, which precedes `struct fuse_open_out` in the reply to `CREATE`.
 const ENTRY: usize = 128;
@@ -91,9 +91,4 @@ impl Passthrough {
             }
         }
     }
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    let word = bytes.get(at..)?.first_chunk()?;
-    Some(u64::from_ne_bytes(*word))
 }

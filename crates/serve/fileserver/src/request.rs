@@ -3,99 +3,10 @@
 //! Source: the kernel's `include/uapi/linux/fuse.h`. The bytes come from a client that is not trusted, and are copied before they are
 //! checked, so that it cannot change them afterwards.
 
-pub use iodyno_serve::fuse::{HEADER, MOST_DATA, REPLY_HEADER, WRITE_HEADER, reply_header};
+pub use iodyno_serve::fuse::protocol::{
+    HEADER, MOST_DATA, REPLY_HEADER, WRITE_HEADER, opcode, reply_header, u32_at, u64_at,
+};
 use rustix::io::Errno;
-
-/// The opcodes that this crate knows by name.
-pub mod opcode {
-    #![allow(missing_docs)]
-    pub const LOOKUP: u32 = 1;
-    pub const FORGET: u32 = 2;
-    pub const GETATTR: u32 = 3;
-    pub const SETATTR: u32 = 4;
-    pub const READLINK: u32 = 5;
-    pub const SYMLINK: u32 = 6;
-    pub const MKNOD: u32 = 8;
-    pub const MKDIR: u32 = 9;
-    pub const UNLINK: u32 = 10;
-    pub const RMDIR: u32 = 11;
-    pub const RENAME: u32 = 12;
-    pub const LINK: u32 = 13;
-    pub const OPEN: u32 = 14;
-    pub const READ: u32 = 15;
-    pub const WRITE: u32 = 16;
-    pub const STATFS: u32 = 17;
-    pub const RELEASE: u32 = 18;
-    pub const FSYNC: u32 = 20;
-    pub const SETXATTR: u32 = 21;
-    pub const GETXATTR: u32 = 22;
-    pub const LISTXATTR: u32 = 23;
-    pub const REMOVEXATTR: u32 = 24;
-    pub const FLUSH: u32 = 25;
-    pub const INIT: u32 = 26;
-    pub const OPENDIR: u32 = 27;
-    pub const READDIR: u32 = 28;
-    pub const RELEASEDIR: u32 = 29;
-    pub const FSYNCDIR: u32 = 30;
-    pub const ACCESS: u32 = 34;
-    pub const CREATE: u32 = 35;
-    pub const INTERRUPT: u32 = 36;
-    pub const DESTROY: u32 = 38;
-    pub const BATCH_FORGET: u32 = 42;
-    pub const FALLOCATE: u32 = 43;
-    pub const READDIRPLUS: u32 = 44;
-    pub const RENAME2: u32 = 45;
-    pub const LSEEK: u32 = 46;
-    pub const SYNCFS: u32 = 50;
-    pub const TMPFILE: u32 = 51;
-
-    /// The name of an opcode in the kernel's header, without `FUSE_`.
-    #[must_use]
-    pub fn name(opcode: u32) -> &'static str {
-        match opcode {
-            LOOKUP => "LOOKUP",
-            FORGET => "FORGET",
-            GETATTR => "GETATTR",
-            SETATTR => "SETATTR",
-            READLINK => "READLINK",
-            SYMLINK => "SYMLINK",
-            MKNOD => "MKNOD",
-            MKDIR => "MKDIR",
-            UNLINK => "UNLINK",
-            RMDIR => "RMDIR",
-            RENAME => "RENAME",
-            LINK => "LINK",
-            OPEN => "OPEN",
-            READ => "READ",
-            WRITE => "WRITE",
-            STATFS => "STATFS",
-            RELEASE => "RELEASE",
-            FSYNC => "FSYNC",
-            SETXATTR => "SETXATTR",
-            GETXATTR => "GETXATTR",
-            LISTXATTR => "LISTXATTR",
-            REMOVEXATTR => "REMOVEXATTR",
-            FLUSH => "FLUSH",
-            INIT => "INIT",
-            OPENDIR => "OPENDIR",
-            READDIR => "READDIR",
-            RELEASEDIR => "RELEASEDIR",
-            FSYNCDIR => "FSYNCDIR",
-            ACCESS => "ACCESS",
-            CREATE => "CREATE",
-            INTERRUPT => "INTERRUPT",
-            DESTROY => "DESTROY",
-            BATCH_FORGET => "BATCH_FORGET",
-            FALLOCATE => "FALLOCATE",
-            READDIRPLUS => "READDIRPLUS",
-            RENAME2 => "RENAME2",
-            LSEEK => "LSEEK",
-            SYNCFS => "SYNCFS",
-            TMPFILE => "TMPFILE",
-            _ => "OTHER",
-        }
-    }
-}
 
 use opcode::{
     ACCESS, BATCH_FORGET, CREATE, DESTROY, FLUSH, FORGET, FSYNC, FSYNCDIR, GETATTR, GETXATTR, INIT,
@@ -146,11 +57,7 @@ impl Head {
     /// A long word of the message, which is 0 behind its end.
     #[must_use]
     pub fn u64_at(&self, at: usize) -> u64 {
-        let word = self
-            .bytes
-            .get(at..)
-            .and_then(|bytes| bytes.first_chunk().copied());
-        word.map_or(0, u64::from_ne_bytes)
+        u64_at(&self.bytes, at).unwrap_or(0)
     }
 
     /// Its length by its header.
@@ -308,10 +215,6 @@ mod libc_flags {
     pub(super) const TRUNCATE: u32 = rustix::fs::OFlags::TRUNC.bits();
     pub(super) const TEMPORARY: u32 =
         rustix::fs::OFlags::TMPFILE.bits() & !rustix::fs::OFlags::DIRECTORY.bits();
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use std::time::Duration;
 use iodyno_mirror::core::Access;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
+use crate::buffer_pool::BufferPool;
 use crate::nbd::{self, Command, Export};
 use crate::queue::{Direct, Handle, Reply, ReplyTo, Request};
 use crate::reader::{Ended, Outcome, Reader};
@@ -381,12 +382,12 @@ fn serve(mut stream: Stream, export: &Export, shared: &Shared) -> io::Result<()>
     reader.set_stream(&stream).map_err(io::Error::other)?;
     (reader.exchange(SOCKET, &stream)).map_err(io::Error::other)?;
     let (reply, replies) = ReplyTo::waking(Arc::clone(reader.wake()), MOST_REQUESTS);
-    let line = Line::new(
+    let writer = ReplyWriter::new(
         stream.try_clone()?,
         Arc::clone(&shared.memory),
         Arc::clone(reader.wake()),
     );
-    let line = Arc::new(line);
+    let writer = Arc::new(writer);
     let mut connection = Connection {
         input: Input {
             stream,
@@ -395,17 +396,17 @@ fn serve(mut stream: Stream, export: &Export, shared: &Shared) -> io::Result<()>
         },
         export: *export,
         handle: shared.handle.clone(),
-        reply: reply.directly(Arc::clone(&line) as Arc<dyn Direct>),
+        reply: reply.directly(Arc::clone(&writer) as Arc<dyn Direct>),
         replies,
         reader,
-        line,
+        writer,
         waiting: None,
         ready: Vec::with_capacity(2 * TOGETHER),
     };
     let served = connection.run();
     if served.is_err() {
         // The client broke the protocol, or has gone.
-        connection.line.out().gone = true;
+        connection.writer.out().gone = true;
     }
     served.and(connection.finish())
 }
@@ -472,9 +473,9 @@ impl Read for Input {
     }
 }
 
-/// The way of replies to a client, for its thread and that of the mirror.
+/// Sends replies to a client, for its thread and that of the mirror.
 #[derive(Debug)]
-struct Line {
+struct ReplyWriter {
     stream: Stream,
     memory: Arc<Memory>,
     /// Wakes the thread of the connection.
@@ -494,9 +495,7 @@ struct Out {
     sent: usize,
     /// Nothing is sent any more.
     gone: bool,
-    /// Buffers of requests that have ended, for the next ones, and their bytes.
-    spare: Vec<Vec<u8>>,
-    spare_bytes: usize,
+    buffers: BufferPool<SPARE_BYTES>,
 }
 
 impl Out {
@@ -519,9 +518,9 @@ impl Out {
     }
 }
 
-impl Line {
-    fn new(stream: Stream, memory: Arc<Memory>, wake: Arc<OwnedFd>) -> Line {
-        Line {
+impl ReplyWriter {
+    fn new(stream: Stream, memory: Arc<Memory>, wake: Arc<OwnedFd>) -> ReplyWriter {
+        ReplyWriter {
             stream,
             memory,
             wake,
@@ -574,13 +573,7 @@ impl Line {
 
     /// A request has ended, and returns its buffer.
     fn ended(&self, bytes: usize, buffer: Vec<u8>) {
-        let mut out = self.out();
-        let kept = out.spare_bytes + buffer.capacity();
-        if kept <= SPARE_BYTES && buffer.capacity() > 0 {
-            out.spare_bytes = kept;
-            out.spare.push(buffer);
-        }
-        drop(out);
+        self.out().buffers.keep(buffer);
         self.memory.give(bytes);
         self.bytes.fetch_sub(bytes, Ordering::SeqCst);
         self.requests.fetch_sub(1, Ordering::SeqCst);
@@ -596,10 +589,7 @@ impl Line {
 
     /// A buffer of any content.
     fn buffer(&self) -> Vec<u8> {
-        let mut out = self.out();
-        let buffer = out.spare.pop().unwrap_or_default();
-        out.spare_bytes -= buffer.capacity();
-        buffer
+        self.out().buffers.take(0)
     }
 
     /// Whether another request may be in flight. If not, the thread of the connection is woken when one has ended.
@@ -616,7 +606,7 @@ impl Line {
     }
 }
 
-impl Direct for Line {
+impl Direct for ReplyWriter {
     /// Long replies are sent by the thread of the connection: they would hold up the mirror.
     fn try_send(&self, reply: Reply) -> Option<Reply> {
         if reply.data.len() > TOGETHER {
@@ -639,7 +629,7 @@ struct Connection {
     reply: ReplyTo,
     replies: Receiver<Reply>,
     reader: Reader,
-    line: Arc<Line>,
+    writer: Arc<ReplyWriter>,
     /// A request that waits for memory. Its bytes were not received.
     waiting: Option<nbd::Request>,
     /// Replies that are sent together.
@@ -649,7 +639,7 @@ struct Connection {
 impl Connection {
     fn run(&mut self) -> io::Result<()> {
         loop {
-            while self.has_requests() && self.line.has_room() {
+            while self.has_requests() && self.writer.has_room() {
                 if self.is_long() && self.reader.is_busy() {
                     // This thread will wait for the client: see the reader.
                     break;
@@ -662,18 +652,18 @@ impl Connection {
                     return Ok(());
                 };
                 let bytes = length(&request);
-                let alone = self.line.requests.load(Ordering::SeqCst) == 0;
-                if !self.line.memory.take(bytes, alone) {
+                let alone = self.writer.requests.load(Ordering::SeqCst) == 0;
+                if !self.writer.memory.take(bytes, alone) {
                     self.waiting = Some(request);
                     break;
                 }
-                self.line.begins(bytes);
+                self.writer.begins(bytes);
                 if let Err(error) = self.begin(&request) {
-                    self.line.ended(bytes, Vec::new());
+                    self.writer.ended(bytes, Vec::new());
                     return Err(error);
                 }
             }
-            if !self.has_requests() && self.line.has_room() {
+            if !self.has_requests() && self.writer.has_room() {
                 self.reader.receive();
             }
             let limit = self.waiting.is_some().then_some(MEMORY_NS);
@@ -706,18 +696,19 @@ impl Connection {
 
     /// Waits until something happens, and sends replies.
     fn turn(&mut self, limit: Option<u64>) -> io::Result<()> {
-        if self.line.out().waits() {
+        if self.writer.out().waits() {
             self.reader.watch(SOCKET, true);
         }
         self.reader.turn(limit).map_err(io::Error::other)?;
         if self.reader.ready().is_some() {
-            self.line.send_rest();
+            self.writer.send_rest();
         }
         if self.reader.woken() {
             while let Ok(reply) = self.replies.try_recv() {
                 let header = nbd::reply_header(reply.cookie, reply.errno);
-                self.line.send(&header, &reply.data);
-                self.line.ended(reply.length as usize, reply.into_buffer());
+                self.writer.send(&header, &reply.data);
+                self.writer
+                    .ended(reply.length as usize, reply.into_buffer());
             }
         }
         while let Some(ended) = self.reader.ended() {
@@ -729,7 +720,7 @@ impl Connection {
 
     fn send_ready(&mut self) {
         if !self.ready.is_empty() {
-            self.line.send(&self.ready, &[]);
+            self.writer.send(&self.ready, &[]);
             self.ready.clear();
         }
     }
@@ -746,16 +737,16 @@ impl Connection {
                         self.ready.extend(bytes);
                     }
                     false => {
-                        self.line.send(&header, bytes);
+                        self.writer.send(&header, bytes);
                     }
                 }
                 if self.ready.len() >= TOGETHER {
                     self.send_ready();
                 }
-                self.line.ended(ended.length as usize, Vec::new());
+                self.writer.ended(ended.length as usize, Vec::new());
             }
             Outcome::HandedOver(failed) => {
-                let (offset, length, payload) = (ended.offset, ended.length, self.line.buffer());
+                let (offset, length, payload) = (ended.offset, ended.length, self.writer.buffer());
                 let request = self.request(Access::Read, offset, length, payload, ended.cookie);
                 self.handle.request(Request { failed, ..request });
             }
@@ -798,8 +789,8 @@ impl Connection {
                     return Err(io::ErrorKind::InvalidData.into());
                 }
                 nbd::discard(&mut self.input, request.payload.into())?;
-                (self.line).send(&nbd::reply_header(cookie, errno as i32), &[]);
-                self.line.ended(0, Vec::new());
+                (self.writer).send(&nbd::reply_header(cookie, errno as i32), &[]);
+                self.writer.ended(0, Vec::new());
                 return Ok(());
             }
         };
@@ -807,7 +798,7 @@ impl Connection {
             Access::Flush => (0, 0),
             _ => (offset, length),
         };
-        let mut payload = self.line.buffer();
+        let mut payload = self.writer.buffer();
         if access != Access::Read {
             payload.resize(request.payload as usize, 0);
             self.input.read_exact(&mut payload)?;
@@ -822,8 +813,8 @@ impl Connection {
     fn finish(&mut self) -> io::Result<()> {
         loop {
             // This thread is woken when the next one has ended.
-            self.line.full.store(true, Ordering::SeqCst);
-            if self.line.requests.load(Ordering::SeqCst) == 0 && !self.line.out().waits() {
+            self.writer.full.store(true, Ordering::SeqCst);
+            if self.writer.requests.load(Ordering::SeqCst) == 0 && !self.writer.out().waits() {
                 return Ok(());
             }
             self.turn(None)?;
@@ -854,11 +845,11 @@ mod tests {
         let (own, mut client) = UnixStream::pair().unwrap();
         let memory = Arc::<Memory>::default();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
-        let line = Line::new(Stream::Unix(own), Arc::clone(&memory), wake);
+        let writer = ReplyWriter::new(Stream::Unix(own), Arc::clone(&memory), wake);
         for cookie in 0..REPLIES {
             assert!(memory.take(LENGTH, false));
-            line.begins(LENGTH);
-            let unsent = line.try_send(Reply {
+            writer.begins(LENGTH);
+            let unsent = writer.try_send(Reply {
                 cookie,
                 errno: 0,
                 data: vec![cookie as u8; LENGTH],
@@ -867,15 +858,15 @@ mod tests {
             });
             assert!(unsent.is_none());
         }
-        assert!(line.out().waits(), "the socket has no room for all");
+        assert!(writer.out().waits(), "the socket has no room for all");
         // The thread of the connection was told.
-        assert_eq!(rustix::io::read(&*line.wake, &mut [0; 8]), Ok(8));
+        assert_eq!(rustix::io::read(&*writer.wake, &mut [0; 8]), Ok(8));
         thread::scope(|scope| {
             scope.spawn(|| {
-                while line.out().waits() {
-                    let writable = PollFd::new(&line.stream, PollFlags::OUT);
+                while writer.out().waits() {
+                    let writable = PollFd::new(&writer.stream, PollFlags::OUT);
                     poll(&mut [writable], None).unwrap();
-                    line.send_rest();
+                    writer.send_rest();
                 }
             });
             for cookie in 0..REPLIES {
@@ -885,7 +876,7 @@ mod tests {
                 assert!(answer[16..].iter().all(|byte| *byte == cookie as u8));
             }
         });
-        let left = (line.requests.into_inner(), line.bytes.into_inner());
+        let left = (writer.requests.into_inner(), writer.bytes.into_inner());
         assert_eq!((left, memory.0.load(Ordering::Relaxed)), ((0, 0), 0));
     }
 
@@ -893,20 +884,20 @@ mod tests {
     fn a_connection_with_enough_in_flight_is_told_when_a_request_has_ended() {
         let (own, _client) = UnixStream::pair().unwrap();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
-        let line = Line::new(Stream::Unix(own), Arc::default(), wake);
-        let told = || rustix::io::read(&*line.wake, &mut [0; 8]).is_ok();
+        let writer = ReplyWriter::new(Stream::Unix(own), Arc::default(), wake);
+        let told = || rustix::io::read(&*writer.wake, &mut [0; 8]).is_ok();
         for _ in 0..MOST_REQUESTS {
-            assert!(line.has_room());
-            assert!(line.memory.take(1, false));
-            line.begins(1);
+            assert!(writer.has_room());
+            assert!(writer.memory.take(1, false));
+            writer.begins(1);
         }
-        line.ended(1, Vec::new());
-        assert!(!told() && line.has_room());
-        assert!(line.memory.take(1, false));
-        line.begins(1);
-        assert!(!line.has_room());
-        line.ended(1, Vec::new());
-        assert!(told() && line.has_room());
+        writer.ended(1, Vec::new());
+        assert!(!told() && writer.has_room());
+        assert!(writer.memory.take(1, false));
+        writer.begins(1);
+        assert!(!writer.has_room());
+        writer.ended(1, Vec::new());
+        assert!(told() && writer.has_room());
     }
 
     #[test]

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
+use iodyno_serve::fuse::protocol::{REPLY_HEADER, reply_header};
 use iodyno_serve::fuse::{
-    Another, Message, Mounted, REPLY_HEADER, Session, Transport, Used, Wanted, Worker,
-    reply_header, unmount_stale,
+    Message, Mounted, Session, SpawnReader, Transport, Used, Wanted, Worker, unmount_stale,
 };
 use iodyno_sys::{Transfer, Transferred, Transfers};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -129,7 +129,7 @@ struct Piped {
 }
 
 impl Worker for Piped {
-    fn start(&mut self, _another: Option<Another<Piped>>) -> io::Result<()> {
+    fn start(&mut self, _spawn: Option<SpawnReader<Piped>>) -> io::Result<()> {
         self.transfers = Some(Transfers::new(4)?);
         Ok(())
     }

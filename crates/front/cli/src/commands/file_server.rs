@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use iodyno_fileserver::Stop;
-use iodyno_fileserver::front::{self, Told};
+use iodyno_fileserver::front::{self, ClientEvent};
 use iodyno_fileserver::sandbox::{self, Ended, Outside, Side};
 use iodyno_fileserver::{FileServer, Handles, Migration, Policy, Settings, fuse, seccomp};
 use iodyno_model::Diagnostic;
@@ -175,10 +175,10 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
             }
             front::serve(clients, &server, &stop, |told| {
                 let text = match told {
-                    Told::Disconnected(error) => {
+                    ClientEvent::Disconnected(error) => {
                         format!("a client was disconnected: {}", chain(&error))
                     }
-                    Told::State(text) => text,
+                    ClientEvent::State(text) => text,
                 };
                 context.tell(&[Diagnostic::warning(text)]);
             })

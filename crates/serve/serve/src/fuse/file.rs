@@ -19,28 +19,15 @@ use iodyno_mirror::core::Access;
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
-use super::{
-    HEADER, MOST_DATA, Message, Mounted, Session, Transport, Used, WRITE_HEADER, Wanted, Worker,
+use super::protocol::opcode::{
+    BATCH_FORGET, DESTROY, FALLOCATE, FLUSH, FORGET, FSYNC, GETATTR, INIT, OPEN, READ, RELEASE,
+    SETATTR, STATFS, WRITE,
 };
-use super::{u32_at, u64_at, unmount_stale};
+use super::protocol::{HEADER, MOST_DATA, WRITE_HEADER, u32_at, u64_at};
+use super::{Message, Mounted, Session, Transport, Used, Wanted, Worker, unmount_stale};
 use crate::buffer_pool::BufferPool;
 use crate::nbd::Export;
 use crate::queue::{Direct, Handle, Reply, ReplyTo, Request};
-
-const FORGET: u32 = 2;
-const GETATTR: u32 = 3;
-const SETATTR: u32 = 4;
-const OPEN: u32 = 14;
-const READ: u32 = 15;
-const WRITE: u32 = 16;
-const STATFS: u32 = 17;
-const RELEASE: u32 = 18;
-const FSYNC: u32 = 20;
-const FLUSH: u32 = 25;
-const INIT: u32 = 26;
-const DESTROY: u32 = 38;
-const BATCH_FORGET: u32 = 42;
-const FALLOCATE: u32 = 43;
 
 /// The version of the protocol that is spoken.
 const MAJOR: u32 = 7;

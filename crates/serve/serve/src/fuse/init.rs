@@ -1,6 +1,6 @@
 //! What transports agree on with the kernel, beside what a server agrees on itself.
 
-use super::{HEADER, REPLY_HEADER, u32_at};
+use super::protocol::{HEADER, REPLY_HEADER, u32_at};
 
 /// Flags of `INIT`: there are more flags in a second word; the kernel collects writes.
 const EXTENDED: u32 = 1 << 30;

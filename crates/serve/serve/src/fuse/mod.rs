@@ -3,26 +3,16 @@
 //! [`session`] serves a file system by threads that call a [`Worker`]: one thread reads `/dev/fuse`, and with io_uring one for each
 //! CPU has the queues of the kernel. A [`Message`] is a request with the room for its reply, and may be answered by any thread. [`file`] is
 //! such a server, of a mirror as one file; that of folders is the crate `fileserver`.
-//!
-//! Source: the kernel's `include/uapi/linux/fuse.h`, version 7.42.
 
 pub mod file;
 mod init;
 mod mount;
+pub mod protocol;
 pub mod session;
 
 pub use file::FuseFront;
 pub use mount::{Mounted, abandon, unmount_stale};
-pub use session::{Another, Message, Session, Worker};
-
-/// Bytes of the header of a request, and of that of a reply.
-pub const HEADER: usize = 40;
-/// Bytes of the header of a reply.
-pub const REPLY_HEADER: usize = 16;
-/// Bytes before the data of a `WRITE`.
-pub const WRITE_HEADER: usize = 80;
-/// Bytes of the data of a request, of which servers agree with the kernel.
-pub const MOST_DATA: u32 = 1 << 20;
+pub use session::{Message, Session, SpawnReader, Worker};
 
 /// How requests come from the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,24 +57,4 @@ impl std::fmt::Display for Used {
             ),
         }
     }
-}
-
-/// The header of a reply.
-#[must_use]
-pub fn reply_header(unique: u64, errno: i32, data: usize) -> [u8; REPLY_HEADER] {
-    let mut bytes = [0; REPLY_HEADER];
-    bytes[..4].copy_from_slice(&((REPLY_HEADER + data) as u32).to_ne_bytes());
-    bytes[4..8].copy_from_slice(&(-errno).to_ne_bytes());
-    bytes[8..].copy_from_slice(&unique.to_ne_bytes());
-    bytes
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    let word = bytes.get(at..)?.first_chunk()?;
-    Some(u32::from_ne_bytes(*word))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    let word = bytes.get(at..)?.first_chunk()?;
-    Some(u64::from_ne_bytes(*word))
 }

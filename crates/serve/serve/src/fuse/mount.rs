@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use super::MOST_DATA;
+use super::protocol::MOST_DATA;
 
 /// How long what is mounted may take to open its root.
 const STALE: Duration = Duration::from_secs(5);

@@ -2,7 +2,7 @@
 //!
 //! One thread reads `/dev/fuse`: all requests, or with io_uring those to forget nodes only. The kernel's queues of io_uring, one for each
 //! CPU, are shared among as many threads as there are CPUs online. Each thread has a [`Worker`], which it gives all requests that are there as a
-//! batch. While a thread of `/dev/fuse` is held by a request, another one can go on in its place ([`Another`]).
+//! batch. While a thread of `/dev/fuse` is held by a request, another one can go on in its place ([`SpawnReader`]).
 //!
 //! # What must hold
 //!
@@ -33,13 +33,11 @@ use rustix::io::Errno;
 
 use super::init::{Agreed, agree};
 use super::mount::Mounted;
-use super::{MOST_DATA, REPLY_HEADER, Transport, Used, WRITE_HEADER, Wanted};
-use super::{reply_header, u32_at, u64_at};
-
-const FORGET: u32 = 2;
-const INIT: u32 = 26;
-const INTERRUPT: u32 = 36;
-const BATCH_FORGET: u32 = 42;
+use super::protocol::opcode::{BATCH_FORGET, FORGET, INIT, INTERRUPT};
+use super::protocol::{
+    HEADER, MOST_DATA, REPLY_HEADER, WRITE_HEADER, reply_header, u32_at, u64_at,
+};
+use super::{Transport, Used, Wanted};
 
 const PAGE: usize = 4096;
 /// Room of a request, of its reply, and for their alignment. A long request has a short reply.
@@ -54,17 +52,17 @@ const LAST_REQUESTS: Duration = Duration::from_secs(10);
 /// Between two looks whether all threads have ended.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
-/// Starts another thread of `/dev/fuse`, with this worker. It fails if no thread can be started, or the session ends.
-pub type Another<W> = Arc<dyn Fn(W) -> io::Result<()> + Send + Sync>;
+/// Starts another thread that reads `/dev/fuse`, with this worker. It fails if no thread can be started, or the session ends.
+pub type SpawnReader<W> = Arc<dyn Fn(W) -> io::Result<()> + Send + Sync>;
 
 /// Works requests. Each thread of a session has one.
 pub trait Worker: Sized + Send + 'static {
-    /// Called first by the thread. `another`: of a thread of `/dev/fuse`.
+    /// Called first by the thread. `spawn`: of a thread of `/dev/fuse`.
     ///
     /// # Errors
     /// They end the session.
-    fn start(&mut self, another: Option<Another<Self>>) -> io::Result<()> {
-        let _ = another;
+    fn start(&mut self, spawn: Option<SpawnReader<Self>>) -> io::Result<()> {
+        let _ = spawn;
         Ok(())
     }
 
@@ -405,7 +403,7 @@ impl Shared {
                 Ok(length) => {
                     let request = start..start + length;
                     let reply = aligned(&buffer, request.end, REPLY_HEADER);
-                    if reply + REPLY_HEADER > buffer.len() || length < super::HEADER {
+                    if reply + REPLY_HEADER > buffer.len() || length < HEADER {
                         // The kernel does not send this.
                         return Err(io::ErrorKind::InvalidData.into());
                     }
@@ -453,8 +451,8 @@ impl Shared {
 
     fn run_device<W: Worker>(self: &Arc<Shared>, worker: &mut W) {
         let shared = Arc::clone(self);
-        let another: Another<W> = Arc::new(move |worker| shared.start_device(worker));
-        let served = (worker.start(Some(another))).and_then(|()| self.serve_device(worker));
+        let spawn: SpawnReader<W> = Arc::new(move |worker| shared.start_device(worker));
+        let served = (worker.start(Some(spawn))).and_then(|()| self.serve_device(worker));
         if served.is_err() || !worker.is_replaced() {
             self.ended(served);
         }
