@@ -105,8 +105,7 @@ impl SharedRing {
     /// Changes its state, and lets its thread look at it.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut RingState) -> T) -> T {
         let changed = change(&mut self.state());
-        // It fails only if its counter is full, and then the thread wakes up anyway.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        signal(Some(&self.wake));
         changed
     }
 
@@ -173,7 +172,7 @@ impl SharedRing {
     /// Notifies the client of what was answered, if it wants to know.
     pub(crate) fn notify(&self) {
         let event = self.state().event();
-        signal(event.as_deref());
+        signal(event);
     }
 
     /// A request was answered in its parts of memory. `notify`: the client must learn of it at once.
@@ -202,7 +201,7 @@ impl SharedRing {
         // It is a system call, also if nobody waits.
         let awaited = state.ring.in_flight() == 0 && state.drains > 0;
         drop(state);
-        signal(event.as_deref());
+        signal(event);
         if awaited {
             self.idle.notify_all();
         }

@@ -18,6 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use iodyno_mirror::core::Access;
+use iodyno_vhost::signal;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::buffer_pool::BufferPool;
@@ -578,13 +579,8 @@ impl ReplyWriter {
         self.bytes.fetch_sub(bytes, Ordering::SeqCst);
         self.requests.fetch_sub(1, Ordering::SeqCst);
         if self.full.swap(false, Ordering::SeqCst) {
-            self.rouse();
+            signal(Some(&self.wake));
         }
-    }
-
-    fn rouse(&self) {
-        // It fails only if its counter is full, and then the thread wakes up anyway.
-        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
     }
 
     /// A buffer of any content.
@@ -614,7 +610,7 @@ impl Direct for ReplyWriter {
         }
         let header = nbd::reply_header(reply.cookie, reply.errno);
         if self.send(&header, &reply.data) {
-            self.rouse();
+            signal(Some(&self.wake));
         }
         self.ended(reply.length as usize, reply.into_buffer());
         None

@@ -107,19 +107,14 @@ impl RingCommands {
         });
         let sender = self.sender.as_ref().ok_or(Error::Disconnected)?;
         sender.send(command).map_err(|_| Error::Disconnected)?;
-        self.rouse();
+        signal(Some(&self.wake));
         answer.recv().map_err(|_| Error::Disconnected)
     }
 
     /// Tells the thread to end.
     pub(crate) fn end(&mut self) {
         self.sender = None;
-        self.rouse();
-    }
-
-    fn rouse(&self) {
-        // It fails only if its counter is full, and then the thread wakes up anyway.
-        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+        signal(Some(&self.wake));
     }
 }
 
@@ -551,7 +546,7 @@ impl RingThread {
     fn notify(&mut self) {
         let memory = self.setup.memory.guest();
         for ring in self.rings.0.iter_mut().flatten() {
-            signal(ring.ring.event(memory).map(|event| &**event));
+            signal(ring.ring.event(memory));
         }
     }
 }

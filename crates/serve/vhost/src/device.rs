@@ -14,6 +14,7 @@ use vhost::vhost_user::message::{
 use vhost::vhost_user::{
     BackendReqHandler, Error, GpuBackend, Result, VhostUserBackendReqHandlerMut,
 };
+use virtio_queue::QueueT;
 use vm_memory::GuestMemoryMmap;
 
 use crate::dirty_log::DirtyLog;
@@ -25,7 +26,8 @@ const F_INDIRECT: u64 = 1 << 28;
 const F_EVENT_INDEX: u64 = 1 << 29;
 const F_VERSION_1: u64 = 1 << 32;
 
-/// A device of one front end: threads that process the requests of its rings. Numbers of rings are less than [`Device::RINGS`].
+/// A device of one front end: threads that process the requests of its rings. Numbers of rings are less than [`Device::RINGS`]. An error
+/// ends the connection.
 pub trait Device {
     /// The number of its rings.
     const RINGS: u16;
@@ -36,9 +38,6 @@ pub trait Device {
     fn features(&self) -> u64;
 
     /// Does something with a ring between two requests, with the memory that this ring uses.
-    ///
-    /// # Errors
-    /// The server ends; those of `work`.
     fn with_ring<T: Send + 'static>(
         &mut self,
         number: usize,
@@ -46,69 +45,42 @@ pub trait Device {
     ) -> Result<T>;
 
     /// Calls [`Ring::start`], and processes the requests of the ring from now on.
-    ///
-    /// # Errors
-    /// No thread can be started.
     fn start(&mut self, number: usize, kick: File) -> Result<()>;
 
     /// Calls [`Ring::stop`], and returns when all requests of the ring in flight were answered.
-    ///
-    /// # Errors
-    /// The server ends.
     fn stop(&mut self, number: usize) -> Result<()>;
 
     /// Uses this memory in place of earlier memory. All requests in flight were answered, and no thread has the earlier memory when this
     /// returns.
-    ///
-    /// # Errors
-    /// The server ends.
     fn set_memory(&mut self, memory: &ClientMemory) -> Result<()>;
 
     /// The features that the client has chosen.
-    ///
-    /// # Errors
-    /// The server ends.
     fn set_features(&mut self, features: u64) -> Result<()>;
 
     /// Forgets what the client has chosen beside features.
     fn reset(&mut self) {}
 
     /// A part of its configuration.
-    ///
-    /// # Errors
-    /// It has none.
     fn config(&self, _offset: usize, _length: usize) -> Result<Vec<u8>> {
         unsupported()
     }
 
     /// The client writes a part of its configuration.
-    ///
-    /// # Errors
-    /// It may not.
     fn set_config(&mut self, _offset: usize, _bytes: &[u8]) -> Result<()> {
         unsupported()
     }
 
-    /// Records requests in flight from now on, as [`Device::set_memory`] changes memory.
-    ///
-    /// # Errors
-    /// It does not; the server ends.
+    /// Records requests in flight from now on. All earlier ones were answered.
     fn set_record(&mut self, _record: InFlightRecord) -> Result<()> {
         unsupported()
     }
 
     /// Where it marks the memory that it changes.
-    ///
-    /// # Errors
-    /// It does not.
     fn set_dirty_log(&mut self, _log: DirtyLog) -> Result<()> {
         unsupported()
     }
 
     /// Begins to save its state to a pipe, or to load it from there.
-    ///
-    /// # Errors
-    /// It has none, or cannot do so now.
     fn transfer_state(
         &mut self,
         _direction: VhostTransferStateDirection,
@@ -119,25 +91,15 @@ pub trait Device {
     }
 
     /// Waits until its state was transferred.
-    ///
-    /// # Errors
-    /// It was not.
     fn check_state(&mut self) -> Result<()> {
         unsupported()
     }
 
-    /// The connection has ended. When this returns, no thread has memory of the client.
-    ///
-    /// # Errors
-    /// Requests in flight do not end.
+    /// The connection has ended. When this returns without an error, no thread has memory of the client.
     fn end(&mut self) -> io::Result<()>;
 }
 
-/// The answer to messages for what is not offered.
-///
-/// # Errors
-/// Always.
-pub fn unsupported<T>() -> Result<T> {
+fn unsupported<T>() -> Result<T> {
     Err(Error::InvalidOperation("not supported"))
 }
 
@@ -219,7 +181,7 @@ impl<D: Device> Session<D> {
         self.device.set_features(features)?;
         for index in 0..u32::from(D::RINGS) {
             let event_index = features & F_EVENT_INDEX != 0;
-            self.change(index, move |ring| ring.use_event_index(event_index))?;
+            self.change(index, move |ring| ring.queue.set_event_idx(event_index))?;
         }
         Ok(())
     }
@@ -256,7 +218,9 @@ impl<D: Device> VhostUserBackendReqHandlerMut for Session<D> {
     fn reset_device(&mut self) -> Result<()> {
         for index in 0..u32::from(D::RINGS) {
             self.device.stop(index as usize)?;
-            self.change(index, Ring::reset)?;
+            self.change(index, |ring| {
+                (ring.enabled, ring.broken, ring.placed) = (false, false, false);
+            })?;
         }
         self.device.reset();
         self.use_features(0)
@@ -274,7 +238,7 @@ impl<D: Device> VhostUserBackendReqHandlerMut for Session<D> {
         if features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() == 0 {
             // Then there are no messages that enable rings.
             for index in 0..u32::from(D::RINGS) {
-                self.change(index, |ring| ring.enable(true))?;
+                self.change(index, |ring| ring.enabled = true)?;
             }
         }
         Ok(())
@@ -336,7 +300,7 @@ impl<D: Device> VhostUserBackendReqHandlerMut for Session<D> {
 
     fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
         let base = u16::try_from(base).map_err(|_| Error::InvalidParam)?;
-        self.change(index, move |ring| ring.set_base(base))
+        self.change(index, move |ring| ring.queue.set_next_avail(base))
     }
 
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
@@ -354,17 +318,17 @@ impl<D: Device> VhostUserBackendReqHandlerMut for Session<D> {
     }
 
     fn set_vring_call(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        let call = event(file)?;
-        self.change(index.into(), |ring| ring.set_call(call))
+        let call = event(file)?.map(Arc::new);
+        self.change(index.into(), |ring| ring.call = call)
     }
 
     fn set_vring_err(&mut self, index: u8, file: Option<File>) -> Result<()> {
         let error = event(file)?;
-        self.change(index.into(), |ring| ring.set_error(error))
+        self.change(index.into(), |ring| ring.error = error)
     }
 
     fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
-        self.change(index, move |ring| ring.enable(enable))
+        self.change(index, move |ring| ring.enabled = enable)
     }
 
     fn get_config(

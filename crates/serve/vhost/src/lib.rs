@@ -25,7 +25,7 @@ mod memory;
 mod ring;
 
 pub use chain::{DescriptorTable, Part, visit_chain};
-pub use device::{Device, serve, unsupported};
+pub use device::{Device, serve};
 pub use dirty_log::DirtyLog;
 pub use in_flight_record::InFlightRecord;
 pub use memory::ClientMemory;

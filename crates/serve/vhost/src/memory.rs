@@ -28,7 +28,6 @@ struct Range {
 
 impl ClientMemory {
     /// The memory by the guest's addresses.
-    #[must_use]
     pub fn guest(&self) -> &GuestMemoryMmap {
         &self.memory
     }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -19,14 +20,14 @@ pub const MOST_DESCRIPTORS: u16 = 1024;
 /// A ring of a client.
 #[derive(Debug)]
 pub struct Ring {
-    queue: Queue,
+    pub(crate) queue: Queue,
     kick: Option<Arc<File>>,
-    call: Option<Arc<File>>,
-    error: Option<File>,
+    pub(crate) call: Option<Arc<File>>,
+    pub(crate) error: Option<File>,
     /// The client gave addresses.
-    placed: bool,
-    enabled: bool,
-    broken: bool,
+    pub(crate) placed: bool,
+    pub(crate) enabled: bool,
+    pub(crate) broken: bool,
     /// Requests in flight, by the head of their chain, and their number.
     in_flight: Box<[bool]>,
     count: usize,
@@ -36,9 +37,6 @@ pub struct Ring {
 
 impl Ring {
     /// A ring that does not run.
-    ///
-    /// # Errors
-    /// Never, with these limits.
     pub fn new() -> io::Result<Ring> {
         Ok(Ring {
             queue: Queue::new(MOST_DESCRIPTORS).map_err(io::Error::other)?,
@@ -81,36 +79,12 @@ impl Ring {
         Ok(())
     }
 
-    pub(crate) fn set_base(&mut self, base: u16) {
-        self.queue.set_next_avail(base);
-    }
-
-    pub(crate) fn set_call(&mut self, call: Option<File>) {
-        self.call = call.map(Arc::new);
-    }
-
-    pub(crate) fn set_error(&mut self, error: Option<File>) {
-        self.error = error;
-    }
-
-    pub(crate) fn enable(&mut self, enabled: bool) {
-        self.enabled = enabled;
-    }
-
-    pub(crate) fn use_event_index(&mut self, used: bool) {
-        self.queue.set_event_idx(used);
-    }
-
     /// It has stopped. Returns where it continues.
     pub(crate) fn disconnect(&mut self, memory: &GuestMemoryMmap) -> u16 {
         // A device may notify the client when a batch ends. There is no event then.
-        signal(self.event(memory).map(|event| &**event));
+        signal(self.event(memory));
         (self.kick, self.call) = (None, None);
         self.queue.next_avail()
-    }
-
-    pub(crate) fn reset(&mut self) {
-        (self.enabled, self.broken, self.placed) = (false, false, false);
     }
 
     // ---- For devices ----
@@ -127,25 +101,21 @@ impl Ring {
     }
 
     /// Whether it was started and not stopped.
-    #[must_use]
     pub fn is_started(&self) -> bool {
         self.queue.ready()
     }
 
     /// Whether requests are taken.
-    #[must_use]
     pub fn runs(&self) -> bool {
         self.placed && self.enabled && self.kick.is_some() && self.queue.ready() && !self.broken
     }
 
     /// The event by which the client says that there are requests.
-    #[must_use]
     pub fn kick(&self) -> Option<&Arc<File>> {
         self.kick.as_ref()
     }
 
     /// Its descriptors.
-    #[must_use]
     pub fn table(&self) -> DescriptorTable {
         DescriptorTable {
             start: GuestAddress(self.queue.desc_table()),
@@ -154,25 +124,21 @@ impl Ring {
     }
 
     /// Where the client sees which requests have ended.
-    #[must_use]
     pub fn used_ring(&self) -> GuestAddress {
         GuestAddress(self.queue.used_ring())
     }
 
     /// The index of the next entry of the used ring.
-    #[must_use]
     pub fn next_used(&self) -> u16 {
         self.queue.next_used()
     }
 
     /// The number of requests in flight.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.count
     }
 
     /// Whether the request whose chain begins with this descriptor is in flight.
-    #[must_use]
     pub fn is_in_flight(&self, head: u16) -> bool {
         self.in_flight.get(usize::from(head)) == Some(&true)
     }
@@ -284,7 +250,6 @@ impl Ring {
     }
 
     /// Whether there are requests to take.
-    #[must_use]
     pub fn has_more(&self, memory: &GuestMemoryMmap) -> bool {
         let available = self.queue.avail_idx(memory, Ordering::Acquire);
         available.is_ok_and(|index| index.0 != self.queue.next_avail())
@@ -292,9 +257,6 @@ impl Ring {
 }
 
 /// An event of a client, which must not block this thread.
-///
-/// # Errors
-/// As fcntl(2).
 pub(crate) fn event(file: Option<File>) -> Result<Option<File>> {
     let Some(file) = file else {
         return Ok(None);
@@ -305,8 +267,8 @@ pub(crate) fn event(file: Option<File>) -> Result<Option<File>> {
     Ok(Some(file))
 }
 
-/// Adds one to an event of the client. It fails only if its counter is full, and then the client wakes up anyway.
-pub fn signal(event: Option<&File>) {
+/// Adds one to an event, if there is one. It fails only if its counter is full, and then the other side wakes up anyway.
+pub fn signal(event: Option<impl AsFd>) {
     if let Some(event) = event {
         let _ = rustix::io::write(event, &1u64.to_ne_bytes());
     }
@@ -345,10 +307,10 @@ mod tests {
         ring.resize(16).unwrap();
         let places = [0, AVAILABLE, USED].map(GuestAddress);
         ring.place(&memory, places).unwrap();
-        ring.enable(true);
+        ring.enabled = true;
         let events = [event(), event()];
-        ring.set_call(Some(events[0].try_clone().unwrap()));
-        ring.set_error(Some(events[1].try_clone().unwrap()));
+        ring.call = Some(Arc::clone(&events[0]));
+        ring.error = Some(events[1].try_clone().unwrap());
         ring.start(event().try_clone().unwrap());
         assert!(ring.runs());
         (ring, memory, events)

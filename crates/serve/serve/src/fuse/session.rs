@@ -108,15 +108,12 @@ enum Place {
         reply: usize,
     },
     /// The buffer of a [`Place::Device`] is lent.
-    Lent {
-        request: Range<usize>,
-        reply: usize,
-    },
+    Lent { request: Range<usize>, reply: usize },
     /// The request of a [`Place::Device`] is not needed any more.
     Read,
     Ring {
         entry: FuseEntry,
-        back: Arc<Back>,
+        back: Arc<ReturnQueue>,
     },
 }
 
@@ -516,8 +513,8 @@ fn wake(eventfd: &OwnedFd) {
     let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
 }
 
-/// The way of replies back to the thread of a ring.
-struct Back {
+/// Returns replies to the thread of a ring.
+struct ReturnQueue {
     given: Mutex<Given>,
     wake: OwnedFd,
 }
@@ -529,7 +526,7 @@ struct Given {
     asleep: bool,
 }
 
-impl Back {
+impl ReturnQueue {
     fn given(&self) -> MutexGuard<'_, Given> {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -554,7 +551,7 @@ impl Back {
 /// A ring and its thread's way to it.
 struct RingThread {
     shared: Arc<Shared>,
-    back: Arc<Back>,
+    back: Arc<ReturnQueue>,
     queues: Vec<(u16, u32)>,
 }
 
@@ -657,7 +654,7 @@ impl RingThread {
 pub struct Session {
     mounted: Mounted,
     shared: Arc<Shared>,
-    backs: Vec<Arc<Back>>,
+    backs: Vec<Arc<ReturnQueue>>,
     used: Used,
 }
 
@@ -768,7 +765,7 @@ impl Session {
         let (made, results) = channel();
         let count = queues.len();
         for (number, queues) in queues.into_iter().enumerate() {
-            let back = Arc::new(Back {
+            let back = Arc::new(ReturnQueue {
                 given: Mutex::default(),
                 wake: eventfd(0, EventfdFlags::CLOEXEC)?,
             });
