@@ -1408,7 +1408,9 @@ fn a_lock_of_another_process_is_waited_for_until_it_is_released() {
     let tell = |what: &str| {
         if what.starts_with("waiting") {
             told.borrow_mut().push(what.to_owned());
-            held.take().map(Held::release);
+            if let Some(held) = held.take() {
+                Held::release(held);
+            }
         }
     };
     let waiting = |path: &Path| {
