@@ -1,10 +1,12 @@
 //! The engine `nbd`: jobs on exports of NBD servers.
 
 use std::io::Read;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::Signal;
+use tempfile::TempDir;
 
 use crate::harness::{Done, Home, Running, connect, fio, in_uri, skip, wait_for};
 use crate::nbd::{MIB, leg, mirror, serve, stop};
@@ -126,13 +128,14 @@ fn a_job_whose_server_dies_ends_with_an_error_that_names_it() {
         .prints("socket=");
 }
 
-/// nbdkit with these arguments. `None`: it is not installed.
-fn nbdkit(home: &Home, arguments: &[&str]) -> Option<Running> {
-    let socket = home.work().join("s");
+/// nbdkit with these arguments, and the folder of its socket. `None`: it is not installed.
+fn nbdkit(home: &Home, arguments: &[&str]) -> Option<(Running, TempDir)> {
+    // nbdkit takes the whole path of its socket, of at most 107 bytes.
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    let socket = folder.path().join("s");
+    symlink(&socket, home.work().join("s")).unwrap();
     let mut command = Command::new("nbdkit");
-    command
-        .current_dir(home.work())
-        .args(["--foreground", "--unix", "s"]);
+    command.arg("--foreground").arg("--unix").arg(&socket);
     command.args(arguments);
     if Command::new("nbdkit").arg("--version").output().is_err() {
         skip("nbdkit is not installed");
@@ -144,7 +147,7 @@ fn nbdkit(home: &Home, arguments: &[&str]) -> Option<Running> {
         let mut stream = connect(&socket).ok()?;
         stream.read_exact(&mut [0; 18]).ok()
     });
-    Some(server)
+    Some((server, folder))
 }
 
 #[test]
@@ -152,7 +155,7 @@ fn writes_that_failed_are_counted_and_no_bad_blocks_also_in_a_later_run() {
     let home = Home::new();
     // Writes to 16 of the 256 blocks fail.
     let protect = ["--filter=protect", "memory", "4M", "protect=65536-131071"];
-    let Some(server) = nbdkit(&home, &protect) else {
+    let Some((server, _folder)) = nbdkit(&home, &protect) else {
         return;
     };
     let uri = uri(&home);
@@ -188,7 +191,7 @@ fn writes_that_failed_are_counted_and_no_bad_blocks_also_in_a_later_run() {
 #[test]
 fn trims_and_clones_use_another_server() {
     let home = Home::new();
-    let Some(server) = nbdkit(&home, &["memory", "64M"]) else {
+    let Some((server, _folder)) = nbdkit(&home, &["memory", "64M"]) else {
         return;
     };
     let uri = uri(&home);

@@ -184,14 +184,14 @@ fn clean_keeps_and_names_what_others_put_on_storage_of_a_killed_run() {
     }
     let home = Home::new();
     let script = "mkdir base; \"$1\" run x.toml >run.log 2>&1 & until test -e killed; do sleep 0.1; done\n\
-                  folder=$(echo $PWD/base/iodyno-*); point=/run/iodyno/${folder##*iodyno-}/3; mountpoint -q $point || { cat run.log >&2; exit 9; }\n\
+                  folder=$(echo \"$PWD\"/base/iodyno-*); point=/run/iodyno/${folder##*iodyno-}/3; mountpoint -q $point || { cat run.log >&2; exit 9; }\n\
                   clean() { \"$1\" clean 2>&1 | sed \"s|$folder|FOLDER|g; s|$point|POINT|g\"; }\n\
-                  theirs=$(losetup --find --show --read-only $folder/disk0.img) && mount -t tmpfs none $point || exit 9\n\
-                  for file in $point/one $folder/two; do echo precious >$file; done\n\
+                  theirs=$(losetup --find --show --read-only \"$folder/disk0.img\") && mount -t tmpfs none $point || exit 9\n\
+                  for file in $point/one \"$folder/two\"; do echo precious >\"$file\"; done\n\
                   clean \"$1\"; echo over; cat $point/one && umount $point && mkdir $point/sub && mount -t tmpfs none $point/sub\n\
                   clean \"$1\"; echo below; mountpoint -q $point/sub && umount $point/sub\n\
-                  clean \"$1\"; echo beside; cat $folder/two; ls $folder; losetup --noheadings --output RO $theirs\n\
-                  losetup --noheadings --output BACK-FILE | grep -c $folder; losetup --detach $theirs; rm $folder/two\n\
+                  clean \"$1\"; echo beside; cat \"$folder/two\"; ls \"$folder\"; losetup --noheadings --output RO $theirs\n\
+                  grep -cF \"$folder\" /sys/block/${theirs#/dev/}/loop/backing_file; losetup --detach $theirs; rm \"$folder/two\"\n\
                   \"$1\" clean >/dev/null; echo \"exit $?\"; ls base /var/lib/iodyno/journal";
     let Some(done) = after_kill(&home, script) else {
         return;
