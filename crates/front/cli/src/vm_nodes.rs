@@ -11,7 +11,7 @@ use iodyno_model::{
     Configuration, Diagnostic, DiskBackend, Layer, NodeAddress, PlannedNode, Provision, Target,
     VmAddress, VmDisk, VmLayer, VmStorage,
 };
-use iodyno_target::journal::StateFolders;
+use iodyno_target::StateFolders;
 
 use crate::configurations::configurations;
 use crate::failure::Failure;

@@ -6,8 +6,9 @@ use std::path::Path;
 use iodyno_model::{Identity, Inode};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 
+use crate::backing::Backing;
 use crate::block::{Block, DeviceNumber};
-use crate::guard::{device_identity, device_name};
+use crate::owner::boot_id;
 use crate::roots::Roots;
 
 /// File systems whose inode numbers change while a file stays the same: overlayfs when a file is copied up or its inode
@@ -111,11 +112,74 @@ pub fn lasting(file: BorrowedFd<'_>, path: &Path, roots: &Roots) -> Option<Strin
     }
 }
 
+/// A text that identifies a device: its most specific identifier that the kernel knows, the offset of a
+/// partition, and the length.
+///
+/// The device number alone (`8:16`, `7:0`) is not sufficient, because the next disk or file that is
+/// attached gets the same one. A wrong match is not dangerous by itself, because the digests must match as
+/// well.
+pub(crate) fn device_identity(roots: &Roots, block: &Block, device: impl AsFd) -> String {
+    let device = device.as_fd();
+    let made = Backing::of(block, device).and_then(|backing| backing.made());
+    let made = made.map_or(String::new(), |made| format!(", made at {made}"));
+    device_name(roots, block, device).0 + &made
+}
+
+/// See [`device_identity`]. Also the id of the boot in which the name is valid, if the device has no permanent name.
+pub(crate) fn device_name(
+    roots: &Roots,
+    block: &Block,
+    device: impl AsFd,
+) -> (String, Option<String>) {
+    let disk = block.parent();
+    let whole = disk.as_ref().unwrap_or(block);
+    let attribute = |name: &str| whole.attribute(name).filter(|value| !value.is_empty());
+    let named = |kind: &str, name: &str| Some(format!("{kind} {}", attribute(name)?));
+    let name = named("dm", "dm/uuid")
+        .or_else(|| named("dm name", "dm/name"))
+        .or_else(|| named("md", "md/uuid"))
+        .or_else(|| loop_identity(whole, device))
+        .or_else(|| named("wwid", "wwid"))
+        .or_else(|| named("wwid", "device/wwid"))
+        .or_else(|| named("serial", "serial"))
+        .or_else(|| {
+            let serial = named("serial", "device/serial")?;
+            Some(format!(
+                "{} {serial}",
+                attribute("device/model").unwrap_or_default()
+            ))
+        });
+    let boot = name.is_none().then(|| boot_id(roots));
+    let name = name.unwrap_or_else(|| {
+        let sequence = attribute("diskseq").unwrap_or_default();
+        let boot = boot.as_deref().unwrap_or_default();
+        format!("{} {} {sequence} {boot}", whole.name, whole.number)
+    });
+    let length = block.length();
+    let name = match (&disk, block.start()) {
+        (Some(_), Some(start)) => format!("{name}, {length} bytes from {start}"),
+        _ => format!("{name}, {length} bytes"),
+    };
+    (name, boot)
+}
+
+/// A loop device is identified by its backing file and its offset.
+fn loop_identity(block: &Block, device: impl AsFd) -> Option<String> {
+    block.attribute("loop/backing_file")?;
+    let file = iodyno_sys::host::loop_file(device.as_fd()).ok()?;
+    let (device, inode, offset) = (file.device, file.inode, file.offset);
+    Some(match file.rdevice {
+        0 => format!("file {device:x}:{inode} from {offset}"),
+        device => format!("device {device:x} from {offset}"),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;
 
     use super::*;
+    use crate::fake::FakeHost;
 
     #[test]
     fn a_file_has_one_lasting_identity_by_all_its_names_and_another_one_than_its_successor() {
@@ -160,5 +224,36 @@ mod tests {
         let open = File::open(folder.path().join("g")).unwrap();
         assert_eq!(identity(open.as_fd(), &Roots::host()), Some(before));
         assert_eq!(identify(Path::new("/dev/null"), &Roots::host()), None);
+    }
+
+    fn identity_of(host: &FakeHost, name: &str) -> String {
+        let file = tempfile::tempfile().unwrap();
+        device_identity(&host.roots, &host.block(name), file)
+    }
+
+    #[test]
+    fn a_device_is_identified_by_its_most_specific_identifier() {
+        let host = FakeHost::new();
+        host.disk("sda", "8:0")
+            .partition("sda", "sda1", "8:1")
+            .disk("vda", "254:0")
+            .disk("nvme0n1", "259:0")
+            .mapped(
+                "dm-0",
+                "252:0",
+                &[("dm/uuid", "LVM-x"), ("dm/name", "a-b")],
+                &[],
+            );
+        host.write("proc/sys/kernel/random/boot_id", "one\n");
+        assert_eq!(identity_of(&host, "vda"), "vda 254:0  one, 536870912 bytes");
+        host.attribute("vda", "serial", "V1\n")
+            .attribute("sda", "device/wwid", "naa.5\n")
+            .attribute("nvme0n1", "wwid", "eui.1\n");
+        assert_eq!(identity_of(&host, "vda"), "serial V1, 536870912 bytes");
+        assert_eq!(identity_of(&host, "sda"), "wwid naa.5, 536870912 bytes");
+        let part = "wwid naa.5, 524288 bytes from 1048576";
+        assert_eq!(identity_of(&host, "sda1"), part);
+        assert_eq!(identity_of(&host, "nvme0n1"), "wwid eui.1, 536870912 bytes");
+        assert_eq!(identity_of(&host, "dm-0"), "dm LVM-x, 536870912 bytes");
     }
 }

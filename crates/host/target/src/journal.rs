@@ -5,7 +5,6 @@
 //! everything is undone. A process holds a lock on the file while it works on the target; the kernel releases it when
 //! the process dies.
 
-use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -16,94 +15,12 @@ use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::guard::state_folder;
 use crate::layers::{Action, Host};
 use crate::locks;
-use crate::roots::{Roots, names, text};
+use crate::owner::Owner;
+use crate::roots::{Roots, names};
 
 const SCHEMA: u32 = 1;
-
-/// The folders in which iodyno keeps track of the storage that it makes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StateFolders {
-    /// The journals.
-    pub journals: PathBuf,
-    /// Mount points, one folder for each token.
-    pub mounts: PathBuf,
-}
-
-impl StateFolders {
-    /// `/var/lib/iodyno` and `/run/iodyno` for root, otherwise folders in the user's state folder. `lookup` reads an
-    /// environment variable. `None` if it is not known where the user's state folder is.
-    pub fn new(
-        roots: &Roots,
-        is_root: bool,
-        lookup: impl Fn(&str) -> Option<OsString>,
-    ) -> Option<StateFolders> {
-        if is_root {
-            return Some(StateFolders {
-                journals: roots.root.join("var/lib/iodyno/journal"),
-                mounts: roots.root.join("run/iodyno"),
-            });
-        }
-        let devices = state_folder(lookup)?;
-        Some(StateFolders {
-            journals: devices.with_file_name("journal"),
-            mounts: devices.with_file_name("mounts"),
-        })
-    }
-
-    /// The folders of this process's user on this host.
-    pub fn of_this_user() -> Option<StateFolders> {
-        let is_root = rustix::process::geteuid().is_root();
-        StateFolders::new(&Roots::host(), is_root, |name| std::env::var_os(name))
-    }
-}
-
-/// The folder of the sockets by which this user's servers of mirrors are managed; it may not exist. The path of a socket is limited
-/// in length, so that a long `XDG_RUNTIME_DIR` is not used.
-pub fn socket_folder() -> PathBuf {
-    let user = rustix::process::geteuid();
-    let runtime = || std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    match user.is_root() {
-        true => PathBuf::from("/run/iodyno"),
-        false => match runtime().filter(|path| path.is_absolute() && path.as_os_str().len() < 50) {
-            Some(path) => path.join("iodyno"),
-            None => PathBuf::from(format!("/tmp/iodyno-{}", user.as_raw())),
-        },
-    }
-}
-
-/// The process that uses a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
-    /// Its process id.
-    pub pid: u32,
-    /// When it started, in clock ticks since boot, so that a later process with this id is not mistaken for it.
-    pub start: u64,
-}
-
-impl Owner {
-    /// The process with this id; `None` if there is none.
-    pub fn of(roots: &Roots, pid: u32) -> Option<Owner> {
-        let stat = text(roots.proc.join(pid.to_string()).join("stat"))?;
-        // The name of the program is in parentheses and may contain any character.
-        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
-        let exited = matches!(fields.first(), Some(&("Z" | "X")));
-        let start = fields.get(19)?.parse().ok()?;
-        (!exited).then_some(Owner { pid, start })
-    }
-
-    /// Whether it still runs.
-    pub fn lives(&self, roots: &Roots) -> bool {
-        Owner::of(roots, self.pid) == Some(*self)
-    }
-}
-
-/// The id of the current boot.
-pub fn boot_id(roots: &Roots) -> String {
-    text(roots.proc.join("sys/kernel/random/boot_id")).unwrap_or_default()
-}
 
 /// The first line of a journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

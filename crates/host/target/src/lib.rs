@@ -5,6 +5,7 @@
 //! use. The rest only reads the state of the host. All functions take the host's file system roots from [`Roots`], so
 //! that tests can pass simulated hosts.
 
+mod backing;
 mod block;
 pub mod control_group;
 pub mod counters;
@@ -13,13 +14,15 @@ pub mod export;
 pub mod extents;
 #[cfg(test)]
 mod fake;
+mod folders;
 pub mod guard;
 pub mod identity;
-pub mod journal;
+mod journal;
 pub mod layers;
 mod locks;
 mod mounts;
 pub mod nvme;
+mod owner;
 mod roots;
 pub mod settle;
 pub mod share;
@@ -28,10 +31,11 @@ pub mod space;
 pub mod stack;
 
 pub use block::DeviceNumber;
+pub use folders::{StateFolders, socket_folder, state_folder};
 pub use guard::{
     AdmitError, Admitted, Guard, Hold, Intent, Kind, OpenFlags, Reason, Refusal, Request,
     WrittenDevice, among_devices, append_output, create_output, name_output, new_output,
-    open_output, refuse_planted_link, share_storage, state_folder, unnamed_output,
+    open_output, refuse_planted_link, share_storage, unnamed_output,
 };
-pub use journal::socket_folder;
+pub use owner::{Owner, boot_id};
 pub use roots::Roots;

@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use common::{Loop, User, admit, findings, refusal, run, skip, write};
-use iodyno_target::journal::Owner;
+use iodyno_target::Owner;
 use iodyno_target::{
     AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Reason, Request, Roots, signatures,
 };

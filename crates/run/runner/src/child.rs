@@ -15,7 +15,7 @@ use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use iodyno_model::{BoundPlan, Diagnostic, Outcome, Settling, Step};
-use iodyno_target::journal::Owner;
+use iodyno_target::Owner;
 use iodyno_target::layers::{Cleaned, Guest, ProvisionRequest, Provisioned, TornDown};
 use iodyno_target::settle::Unsettled;
 use iodyno_units::Nanos;

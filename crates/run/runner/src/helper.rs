@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use iodyno_model::Settling;
-use iodyno_target::journal::Owner;
+use iodyno_target::Owner;
 use iodyno_target::settle::Unsettled;
 
 use crate::operations::OrphanFolder;

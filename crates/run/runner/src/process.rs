@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use iodyno_model::Diagnostic;
 use iodyno_model::printable::on_one_line;
+use iodyno_target::Owner;
 use iodyno_target::Roots;
-use iodyno_target::journal::Owner;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::clock;

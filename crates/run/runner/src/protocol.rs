@@ -12,9 +12,9 @@ use iodyno_model::{
     Part, SeriesKind, Settling, Step, TargetInfo, TelemetryBatch,
 };
 use iodyno_target::Roots;
-use iodyno_target::journal::{Owner, boot_id};
 use iodyno_target::layers::{Cleaned, ProvisionRequest, Provisioned, TornDown};
 use iodyno_target::settle::Unsettled;
+use iodyno_target::{Owner, boot_id};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

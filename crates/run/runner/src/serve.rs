@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Outcome, Settling, Step, StopRequest};
-use iodyno_target::journal::Owner;
+use iodyno_target::Owner;
 use iodyno_target::settle::settle;
 use iodyno_target::{Roots, WrittenDevice, stack};
 use iodyno_units::Nanos;

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, RunId, SshAddress};
-use iodyno_target::journal::Owner;
+use iodyno_target::Owner;
 use rustix::fs::FlockOperation;
 use sha2::{Digest, Sha256};
 

@@ -6,38 +6,26 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, PoisonError, Weak};
-use std::time::{Duration, Instant};
 
 use rustix::fs::{OFlags, SeekFrom};
 
+use crate::backing::Backing;
 use crate::block::{Block, DeviceNumber};
-use crate::journal::Owner;
+use crate::identity::device_identity;
+use crate::owner::Owner;
 use crate::signatures;
 
+use super::Guard;
+use super::admitted::{Admitted, admitted};
 use super::content::{BLOCK, Sample};
-use super::holes::Backing;
 use super::medium::Medium;
 use super::open::{Pinned, PinnedKind, open_flags, reopen};
-use super::own_writes::{self, Claim, Record, Sampled, Writer};
+use super::own_writes::{Claim, Record, Sampled, Writer};
+use super::places;
+use super::refusal::{AdmitError, Reason, refused};
+use super::request::{Kind, Request};
 use super::survey::Survey;
-use super::{AdmitError, Admitted, Guard, Kind, Reason, Request, admitted, places, refused, uses};
-
-/// How long, and at which interval, to check again for a user that may be temporary; sufficient on a busy host.
-const PATIENCE: Duration = Duration::from_secs(1);
-const PAUSE: Duration = Duration::from_millis(20);
-
-/// The reasons of `look`, once those are gone that may end by themselves in a moment.
-pub(super) fn patiently(look: impl Fn() -> Vec<Reason>) -> Vec<Reason> {
-    let begun = Instant::now();
-    loop {
-        let reasons = look();
-        let pass = !reasons.is_empty() && reasons.iter().all(Reason::may_pass);
-        if !pass || begun.elapsed() >= PATIENCE {
-            return reasons;
-        }
-        std::thread::sleep(PAUSE);
-    }
-}
+use super::uses::{self, exclusive, patiently};
 
 impl Guard {
     /// All reasons in sysfs and procfs against writing to a device, and a lock on its node. Waits for processes that
@@ -231,7 +219,7 @@ impl Guard {
             Ok(medium) => medium,
             Err(error) => return Content::unread(format!("{}: {error}", block.name)),
         };
-        let identity = own_writes::identity(&self.roots, &block, device);
+        let identity = device_identity(&self.roots, &block, device);
         let record = self.records.as_ref().and_then(|all| all.load(&identity));
         let own = record.as_ref().map(Record::own);
         let backing = Backing::of(&block, device);
@@ -310,7 +298,7 @@ impl Guard {
                 continue;
             };
             let device = File::from(descriptor);
-            if own_writes::identity(&self.roots, &block, &device) == record.identity {
+            if device_identity(&self.roots, &block, &device) == record.identity {
                 // A record that stays open permits less than a closed one, never more.
                 let _ = records.close(&record, &device, &block);
             }
@@ -332,22 +320,6 @@ impl Content {
         Content {
             reasons: vec![Reason::Unprobed { why }],
             ..Content::default()
-        }
-    }
-}
-
-/// Opens a device exclusively. Waits for others that hold it only briefly, such as a volume scanner or a
-/// child process before its exec.
-fn exclusive(pinned: &Pinned) -> io::Result<OwnedFd> {
-    let begun = Instant::now();
-    loop {
-        match pinned.open(OFlags::RDONLY | OFlags::EXCL) {
-            Err(error)
-                if error.kind() == io::ErrorKind::ResourceBusy && begun.elapsed() < PATIENCE =>
-            {
-                std::thread::sleep(PAUSE);
-            }
-            other => return other,
         }
     }
 }
@@ -461,7 +433,8 @@ mod tests {
     use std::path::Path;
 
     use super::super::content::Own;
-    use super::super::{Intent, Refusal};
+    use super::super::refusal::Refusal;
+    use super::super::request::Intent;
     use super::*;
     use crate::fake::FakeHost;
 

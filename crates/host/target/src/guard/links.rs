@@ -20,9 +20,9 @@ use crate::block::DeviceNumber;
 use crate::roots::Roots;
 
 use super::open::{Pinned, PinnedKind, reopen};
+use super::paths::{discards, folder_of, holds_devices, image};
 use super::refusal::Reason;
 use super::survey::Survey;
-use super::{discards, folder_of, holds_devices, image};
 
 /// The reason why the pinned inode must not be written through this path: its last component is a symlink of another
 /// user (except root) in a folder where other users can create one, or the path no longer leads to the inode.

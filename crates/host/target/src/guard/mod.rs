@@ -10,238 +10,54 @@
 //! writing. While it is sampled, and for the lifetime of [`Admitted`], the kernel reserves it (O_EXCL), so that it
 //! cannot be mounted. If the host cannot be examined, the guard refuses.
 
+mod admitted;
 mod content;
 mod device;
-mod holes;
 mod links;
 mod medium;
 mod open;
 mod own_writes;
+mod paths;
 mod places;
 mod refusal;
+mod request;
 mod storage;
 mod survey;
 mod uses;
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
-use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use iodyno_model::TargetUse;
-use rustix::fs::{
-    Access, AtFlags, CWD, FlockOperation, OFlags, StatVfsMountFlags, StatxFlags, accessat,
-};
+use rustix::fs::{Access, AtFlags, CWD, FlockOperation, OFlags, StatVfsMountFlags, accessat};
 use rustix::io::Errno;
 
-use crate::block::{Block, DeviceNumber};
+use crate::block::DeviceNumber;
 use crate::mounts;
 use crate::nvme;
 use crate::roots::Roots;
-use crate::signatures::{self, Signature};
 
-use device::patiently;
+pub use admitted::Admitted;
+use admitted::admitted;
 pub use links::{
     among_devices, append_output, create_output, name_output, new_output, open_output,
     refuse_planted_link, unnamed_output,
 };
-use open::{Pinned, PinnedKind, create, open_flags, reopen};
+use open::{Pinned, PinnedKind, create, open_flags};
+pub use own_writes::WrittenDevice;
 use own_writes::{Claim, Records};
-pub use own_writes::{WrittenDevice, state_folder};
-pub(crate) use own_writes::{device_name, identity as device_identity};
+use paths::{discards, existing_folder_of, folder_of, holds_devices, image, mount_id};
+use refusal::refused;
 pub use refusal::{AdmitError, Hold, Reason, Refusal};
+pub use request::{Intent, Kind, OpenFlags, Request};
 pub use storage::share_storage;
 use survey::Survey;
-
-/// How a job uses a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Intent {
-    /// Whether it is read.
-    pub read: bool,
-    /// Whether it is written or laid out.
-    pub write: bool,
-    /// Whether blocks are deallocated.
-    pub trim: bool,
-    /// Whether the file is removed at the end.
-    pub remove: bool,
-}
-
-impl Intent {
-    /// Read only.
-    pub const READ: Intent = Intent {
-        read: true,
-        write: false,
-        trim: false,
-        remove: false,
-    };
-
-    /// Read and write.
-    pub const WRITE: Intent = Intent {
-        read: true,
-        write: true,
-        trim: false,
-        remove: false,
-    };
-
-    /// Whether existing data may be lost.
-    pub fn changes(self) -> bool {
-        self.write || self.trim || self.remove
-    }
-}
-
-/// Flags for opening a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct OpenFlags {
-    /// O_DIRECT.
-    pub direct: bool,
-    /// O_SYNC.
-    pub sync: bool,
-    /// O_DSYNC.
-    pub dsync: bool,
-    /// Create a regular file if it does not exist (only if the intent changes data).
-    pub create: bool,
-}
-
-/// A request to open a target.
-#[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
-    /// Path.
-    pub path: &'a Path,
-    /// Intended use.
-    pub intent: Intent,
-    /// Flags.
-    pub flags: OpenFlags,
-    /// Whether the user wrote this path. Otherwise it was generated from a format and must not lead to a
-    /// device.
-    pub named: bool,
-    /// The arguments of `--destroy`.
-    pub destroy: &'a [PathBuf],
-}
-
-/// Type of an admitted target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A regular file.
-    File,
-    /// A folder.
-    Folder,
-    /// A block device.
-    BlockDevice(DeviceNumber),
-    /// /dev/null, /dev/zero and similar, which are not storage.
-    NullDevice,
-}
-
-/// An opened target. Until it is dropped, a written device is reserved against other exclusive users.
-#[derive(Debug)]
-pub struct Admitted {
-    /// Path without symlinks.
-    pub path: PathBuf,
-    /// Type.
-    pub kind: Kind,
-    /// Descriptor, opened with the requested flags.
-    pub descriptor: OwnedFd,
-    /// Length in bytes; 0 for folders and null devices.
-    pub length: u64,
-    /// Alignment of offsets and lengths for direct I/O, bytes.
-    pub logical_block_size: u32,
-    /// Alignment of buffers for direct I/O, bytes.
-    pub memory_alignment: u32,
-    /// Whether the file was created by this request.
-    pub created: bool,
-    /// Notes for the user, such as a device that is read while it is in use.
-    pub notes: Vec<String>,
-    intent: Intent,
-    /// The kernel's exclusive claim on a written device.
-    claim: Option<Arc<Claim>>,
-}
-
-impl Admitted {
-    /// Opens the same inode again, with its own position and flags.
-    ///
-    /// # Errors
-    /// As open(2): most likely too many open files, or a file system without O_DIRECT.
-    pub fn reopen(&self, flags: OpenFlags) -> io::Result<OwnedFd> {
-        let access = match self.kind {
-            Kind::Folder => OFlags::RDONLY | OFlags::DIRECTORY,
-            _ => open_flags(self.intent, flags),
-        };
-        reopen(self.descriptor.as_fd(), access)
-    }
-
-    /// Opens the character device of this NVMe namespace, for commands past the block layer.
-    ///
-    /// # Errors
-    /// It is not an NVMe namespace, or the kernel has no such devices; or as open(2).
-    pub fn open_for_commands(&self, roots: &Roots) -> io::Result<OwnedFd> {
-        let block = match self.kind {
-            Kind::BlockDevice(number) => Block::find(roots, number).ok(),
-            _ => None,
-        };
-        let device = block.and_then(|block| nvme::character_of(roots, &block));
-        let Some((name, number)) = device else {
-            let why = "it is not an NVMe namespace with a character device, such as `/dev/ng0n1` (Linux 5.13)";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
-        };
-        let pinned = Pinned::path(&roots.dev.join(name))?;
-        match pinned.kind {
-            PinnedKind::Character(found) if found == number => {
-                pinned.open(open_flags(self.intent, OpenFlags::default()))
-            }
-            _ => Err(io::ErrorKind::NotFound.into()),
-        }
-    }
-
-    /// The device, if this is a device that was admitted for writing.
-    pub fn written_device(&self) -> Option<WrittenDevice> {
-        self.claim.clone().map(WrittenDevice)
-    }
-
-    /// Whether the device rotates, or the disk of the file's file system; `false` if it is not known.
-    pub fn rotates(&self, roots: &Roots) -> bool {
-        let number = match self.kind {
-            Kind::BlockDevice(number) => Some(number),
-            _ => (rustix::fs::fstat(&self.descriptor).ok())
-                .map(|state| DeviceNumber::of(state.st_dev)),
-        };
-        let block = number.and_then(|number| Block::find(roots, number).ok());
-        let disk = block.map(|block| block.parent().unwrap_or(block));
-        disk.and_then(|disk| disk.attribute("queue/rotational")) == Some("1".to_owned())
-    }
-
-    /// Whether ranges can become zeros without a write of them, as with fallocate(2) (FALLOC_FL_PUNCH_HOLE): a file,
-    /// or a device that has a command for it. `false` if it is not known.
-    pub fn zeroes(&self, roots: &Roots) -> bool {
-        let Kind::BlockDevice(number) = self.kind else {
-            return self.kind == Kind::File;
-        };
-        let block = Block::find(roots, number).ok();
-        let disk = block.map(|block| block.parent().unwrap_or(block));
-        let most = disk.and_then(|disk| disk.attribute("queue/write_zeroes_max_bytes"));
-        most.is_some_and(|bytes| bytes != "0")
-    }
-
-    /// The current length; a file may have grown.
-    ///
-    /// # Errors
-    /// As fstat(2).
-    pub fn length_now(&self) -> io::Result<u64> {
-        match self.kind {
-            Kind::File => Ok(rustix::fs::fstat(&self.descriptor)?.st_size as u64),
-            _ => Ok(self.length),
-        }
-    }
-}
-
-impl AsFd for Admitted {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.descriptor.as_fd()
-    }
-}
+use uses::patiently;
 
 /// Decides whether a target may be opened, and opens it.
 #[derive(Debug)]
@@ -276,7 +92,7 @@ impl Guard {
     }
 
     /// Uses the records in `folder` to recognise iodyno's own writes to devices, and updates them. Without records,
-    /// every device that is not blank is refused. See [`state_folder`].
+    /// every device that is not blank is refused. See [`state_folder`](crate::state_folder).
     #[must_use]
     pub fn with_records(self, folder: Option<PathBuf>) -> Guard {
         Guard {
@@ -631,10 +447,6 @@ impl Guard {
 }
 
 impl Request<'_> {
-    fn creates(&self) -> bool {
-        self.flags.create && self.intent.changes()
-    }
-
     fn not_made(&self, error: io::Error) -> AdmitError {
         AdmitError::failed(self.path, "create", error, self.flags.direct)
     }
@@ -651,80 +463,9 @@ fn may(path: &Path, access: Access) -> io::Result<()> {
     Ok(accessat(CWD, path, access, AtFlags::EACCESS)?)
 }
 
-/// Whether it is a folder of device nodes: on devtmpfs, or below /dev and on the same file system as
-/// /dev. File systems mounted below /dev, such as /dev/shm, are ordinary file systems.
-fn holds_devices(roots: &Roots, folder: &Pinned) -> bool {
-    let number = DeviceNumber::of(folder.file.device);
-    let mounts = mounts::own(roots);
-    let mount = mounts::containing(&mounts, &folder.resolved, number, mount_id(folder));
-    let below = |path: &Path| path.starts_with(&roots.dev);
-    let own = |point: &Path| point != roots.dev && below(point);
-    match mount {
-        Some(mount) if mount.file_system == "devtmpfs" => true,
-        Some(mount) => below(&folder.resolved) && !own(&mount.point),
-        None => below(&folder.resolved),
-    }
-}
-
-/// The parent folder of a path.
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
-}
-
-/// The closest folder above a path that exists: missing ones are created in it.
-fn existing_folder_of(path: &Path) -> &Path {
-    let mut folder = folder_of(path);
-    while !folder.exists() && folder_of(folder) != folder {
-        folder = folder_of(folder);
-    }
-    folder
-}
-
-/// Content of a regular file that needs `--destroy`: a disk image, a file system, a partition table. Empty
-/// for files that are empty or cannot be read.
-fn image(pinned: &Pinned) -> Vec<Reason> {
-    let Ok(descriptor) = pinned.open(OFlags::RDONLY) else {
-        return Vec::new();
-    };
-    let file = File::from(descriptor);
-    let mut found = signatures::probe_file(&file, pinned.length).unwrap_or_default();
-    let look = |found: &mut Vec<Signature>, places: Vec<Range<u64>>| {
-        for place in places {
-            let read = |buffer: &mut [u8], offset| file.read_exact_at(buffer, place.start + offset);
-            let there = signatures::probe_reads(place.end - place.start, read).unwrap_or_default();
-            found.extend(there.into_iter().map(|signature| Signature {
-                offset: signature.offset + place.start,
-                ..signature
-            }));
-        }
-    };
-    look(&mut found, places::in_file(pinned.length));
-    if found.iter().all(Signature::weak) {
-        look(&mut found, places::copies_in_file(pinned.length));
-    }
-    let name = pinned.resolved.file_name().unwrap_or_default();
-    let device = name.to_string_lossy().into_owned();
-    found
-        .into_iter()
-        .filter(|signature| !signature.weak())
-        .map(|signature| Reason::Signature {
-            device: device.clone(),
-            signature,
-        })
-        .collect()
-}
-
 fn overwritten(reasons: &[Reason]) -> Vec<String> {
     let note = |reason| format!("overwritten because `--destroy` was given: {reason}");
     reasons.iter().map(note).collect()
-}
-
-/// Whether it is null, zero or full, which do not store written data.
-fn discards(number: DeviceNumber) -> bool {
-    number.major == 1 && matches!(number.minor, 3 | 5 | 7)
 }
 
 fn against_character(request: &Request<'_>, number: DeviceNumber) -> Vec<Reason> {
@@ -757,65 +498,6 @@ fn admit_character(
         .open(open_flags(request.intent, flags))
         .map_err(|source| AdmitError::failed(request.path, "open", source, false))?;
     Ok(admitted(request, pinned, Kind::NullDevice, descriptor))
-}
-
-fn admitted(request: &Request<'_>, pinned: &Pinned, kind: Kind, descriptor: OwnedFd) -> Admitted {
-    // Kernels before 6.1 do not report it; every device on them supports or emulates 512 bytes.
-    let (memory, offset) = direct_alignment(descriptor.as_fd()).unwrap_or((512, 512));
-    Admitted {
-        path: pinned.resolved.clone(),
-        kind,
-        descriptor,
-        length: if kind == Kind::File { pinned.length } else { 0 },
-        logical_block_size: offset,
-        memory_alignment: memory,
-        created: false,
-        notes: Vec::new(),
-        intent: request.intent,
-        claim: None,
-    }
-}
-
-/// Alignment that direct I/O needs for buffers and offsets, bytes; `None` if the kernel does not report it
-/// or direct I/O is not supported.
-fn direct_alignment(descriptor: BorrowedFd<'_>) -> Option<(u32, u32)> {
-    let state = rustix::fs::statx(
-        descriptor,
-        "",
-        rustix::fs::AtFlags::EMPTY_PATH,
-        StatxFlags::DIOALIGN,
-    )
-    .ok()?;
-    (state.stx_dio_offset_align > 0)
-        .then_some((state.stx_dio_mem_align.max(1), state.stx_dio_offset_align))
-}
-
-fn mount_id(pinned: &Pinned) -> Option<u64> {
-    crate::stack::mount_id(pinned.as_fd())
-}
-
-fn refused(request: &Request<'_>, pinned: &Pinned, findings: Vec<Reason>) -> AdmitError {
-    AdmitError::Refused(Box::new(Refusal {
-        path: request.path.to_owned(),
-        resolved: pinned.resolved.clone(),
-        device: match pinned.kind {
-            PinnedKind::Block(number) => Some(number),
-            _ => None,
-        },
-        intent: request.intent,
-        findings: dedup(findings),
-    }))
-}
-
-/// Removes duplicates and keeps the order.
-fn dedup(reasons: Vec<Reason>) -> Vec<Reason> {
-    let mut unique: Vec<Reason> = Vec::new();
-    for reason in reasons {
-        if !unique.contains(&reason) {
-            unique.push(reason);
-        }
-    }
-    unique
 }
 
 #[cfg(test)]

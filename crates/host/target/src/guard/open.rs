@@ -11,8 +11,26 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::block::DeviceNumber;
 
-use super::survey::FileId;
-use super::{Intent, OpenFlags};
+use super::request::{Intent, OpenFlags};
+
+/// Identifies a file independently of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct FileId {
+    /// `st_dev`
+    pub(super) device: u64,
+    /// `st_ino`
+    pub(super) inode: u64,
+}
+
+impl FileId {
+    pub(super) fn of(path: &Path) -> Option<FileId> {
+        let metadata = path.metadata().ok()?;
+        Some(FileId {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        })
+    }
+}
 
 /// A pinned inode: it stays the same if the path changes.
 pub(super) struct Pinned {

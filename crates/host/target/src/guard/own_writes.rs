@@ -8,11 +8,10 @@
 //! never admits anything.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -20,12 +19,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::backing::Backing;
 use crate::block::Block;
-use crate::journal::{Owner, boot_id};
+use crate::owner::{Owner, boot_id};
 use crate::roots::{Roots, names};
 
 use super::content::{Own, Sample, digest};
-use super::holes::Backing;
 use super::medium::Medium;
 use super::places::merged;
 
@@ -33,18 +32,6 @@ use super::places::merged;
 const SCHEMA: u32 = 3;
 /// Maximum length of a record that is read; one of a device that is full of iodyno's writes has 4 MiB.
 const LONGEST: u64 = 16 << 20;
-
-/// The folder of the records: `iodyno/devices` in `$XDG_STATE_HOME`, or in `~/.local/state`. `lookup` reads
-/// an environment variable. `None` if neither variable contains an absolute path.
-pub fn state_folder(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let folder = |name| {
-        let path = lookup(name).map(PathBuf::from);
-        path.filter(|path| path.is_absolute())
-    };
-    folder("XDG_STATE_HOME")
-        .or_else(|| folder("HOME").map(|home| home.join(".local/state")))
-        .map(|base| base.join("iodyno/devices"))
-}
 
 /// A process, and the boot in which it runs. Neither its number nor its start time alone identify it: the first
 /// process of a container always has the same number.
@@ -74,7 +61,7 @@ impl Writer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     schema: u32,
-    /// See [`identity`].
+    /// See [`device_identity`](crate::identity::device_identity).
     pub(super) identity: String,
     /// The path under which it was written.
     path: PathBuf,
@@ -223,71 +210,6 @@ fn read(path: &Path) -> Option<Record> {
     (record.schema == SCHEMA).then_some(record)
 }
 
-/// A text that identifies a device: its most specific identifier that the kernel knows, the offset of a
-/// partition, and the length.
-///
-/// The device number alone (`8:16`, `7:0`) is not sufficient, because the next disk or file that is
-/// attached gets the same one. A wrong match is not dangerous by itself, because the digests must match as
-/// well.
-pub(crate) fn identity(roots: &Roots, block: &Block, device: impl AsFd) -> String {
-    let device = device.as_fd();
-    let made = Backing::of(block, device).and_then(|backing| backing.made());
-    let made = made.map_or(String::new(), |made| format!(", made at {made}"));
-    device_name(roots, block, device).0 + &made
-}
-
-/// See [`identity`]. Also the id of the boot in which the name is valid, if the device has no permanent name.
-pub(crate) fn device_name(
-    roots: &Roots,
-    block: &Block,
-    device: impl AsFd,
-) -> (String, Option<String>) {
-    let disk = block.parent();
-    let whole = disk.as_ref().unwrap_or(block);
-    let attribute = |name: &str| whole.attribute(name).filter(|value| !value.is_empty());
-    let named = |kind: &str, name: &str| Some(format!("{kind} {}", attribute(name)?));
-    let name = named("dm", "dm/uuid")
-        .or_else(|| named("dm name", "dm/name"))
-        .or_else(|| named("md", "md/uuid"))
-        .or_else(|| loop_identity(whole, device))
-        .or_else(|| named("wwid", "wwid"))
-        .or_else(|| named("wwid", "device/wwid"))
-        .or_else(|| named("serial", "serial"))
-        .or_else(|| {
-            let serial = named("serial", "device/serial")?;
-            Some(format!(
-                "{} {serial}",
-                attribute("device/model").unwrap_or_default()
-            ))
-        });
-    let boot = name.is_none().then(|| {
-        let boot = crate::roots::text(roots.proc.join("sys/kernel/random/boot_id"));
-        boot.unwrap_or_default()
-    });
-    let name = name.unwrap_or_else(|| {
-        let sequence = attribute("diskseq").unwrap_or_default();
-        let boot = boot.as_deref().unwrap_or_default();
-        format!("{} {} {sequence} {boot}", whole.name, whole.number)
-    });
-    let length = block.length();
-    let name = match (&disk, block.start()) {
-        (Some(_), Some(start)) => format!("{name}, {length} bytes from {start}"),
-        _ => format!("{name}, {length} bytes"),
-    };
-    (name, boot)
-}
-
-/// A loop device is identified by its backing file and its offset.
-fn loop_identity(block: &Block, device: impl AsFd) -> Option<String> {
-    block.attribute("loop/backing_file")?;
-    let file = iodyno_sys::host::loop_file(device.as_fd()).ok()?;
-    let (device, inode, offset) = (file.device, file.inode, file.offset);
-    Some(match file.rdevice {
-        0 => format!("file {device:x}:{inode} from {offset}"),
-        device => format!("device {device:x} from {offset}"),
-    })
-}
-
 /// An exclusive claim on a device, with the known facts about its previous content.
 #[derive(Debug)]
 pub(super) struct Claim {
@@ -299,7 +221,7 @@ pub(super) struct Claim {
 /// Content of a device before iodyno wrote to it.
 #[derive(Debug)]
 pub(super) struct Sampled {
-    /// See [`identity`].
+    /// See [`device_identity`](crate::identity::device_identity).
     pub(super) identity: String,
     /// Length in bytes.
     pub(super) length: u64,
@@ -416,56 +338,6 @@ impl WrittenDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::FakeHost;
-
-    fn identity_of(host: &FakeHost, name: &str) -> String {
-        let file = tempfile::tempfile().unwrap();
-        identity(&host.roots, &host.block(name), file)
-    }
-
-    #[test]
-    fn the_state_folder_is_absolute_or_absent() {
-        let check = |variables: &[(&str, &str)], expected: Option<&str>| {
-            let found = state_folder(|name| {
-                let found = variables.iter().find(|(key, _)| *key == name);
-                found.map(|(_, value)| OsString::from(value))
-            });
-            assert_eq!(found, expected.map(PathBuf::from), "{variables:?}");
-        };
-        let home = ("HOME", "/home/ada");
-        let at_home = Some("/home/ada/.local/state/iodyno/devices");
-        check(&[("XDG_STATE_HOME", "/s"), home], Some("/s/iodyno/devices"));
-        check(&[("XDG_STATE_HOME", "s"), home], at_home);
-        check(&[home], at_home);
-        check(&[("HOME", "")], None);
-        check(&[], None);
-    }
-
-    #[test]
-    fn a_device_is_identified_by_its_most_specific_identifier() {
-        let host = FakeHost::new();
-        host.disk("sda", "8:0")
-            .partition("sda", "sda1", "8:1")
-            .disk("vda", "254:0")
-            .disk("nvme0n1", "259:0")
-            .mapped(
-                "dm-0",
-                "252:0",
-                &[("dm/uuid", "LVM-x"), ("dm/name", "a-b")],
-                &[],
-            );
-        host.write("proc/sys/kernel/random/boot_id", "one\n");
-        assert_eq!(identity_of(&host, "vda"), "vda 254:0  one, 536870912 bytes");
-        host.attribute("vda", "serial", "V1\n")
-            .attribute("sda", "device/wwid", "naa.5\n")
-            .attribute("nvme0n1", "wwid", "eui.1\n");
-        assert_eq!(identity_of(&host, "vda"), "serial V1, 536870912 bytes");
-        assert_eq!(identity_of(&host, "sda"), "wwid naa.5, 536870912 bytes");
-        let part = "wwid naa.5, 524288 bytes from 1048576";
-        assert_eq!(identity_of(&host, "sda1"), part);
-        assert_eq!(identity_of(&host, "nvme0n1"), "wwid eui.1, 536870912 bytes");
-        assert_eq!(identity_of(&host, "dm-0"), "dm LVM-x, 536870912 bytes");
-    }
 
     #[test]
     fn records_are_stored_and_invalid_ones_are_ignored() {

@@ -9,8 +9,9 @@ use iodyno_model::Diagnostic;
 use crate::block::DeviceNumber;
 use crate::signatures::{self, Signature};
 
-use super::Intent;
 use super::content::LONG;
+use super::open::{Pinned, PinnedKind};
+use super::request::{Intent, Request};
 
 /// How a process holds a file or device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -517,4 +518,28 @@ impl AdmitError {
             AdmitError::Failed { .. } => None,
         }
     }
+}
+
+pub(super) fn refused(request: &Request<'_>, pinned: &Pinned, findings: Vec<Reason>) -> AdmitError {
+    AdmitError::Refused(Box::new(Refusal {
+        path: request.path.to_owned(),
+        resolved: pinned.resolved.clone(),
+        device: match pinned.kind {
+            PinnedKind::Block(number) => Some(number),
+            _ => None,
+        },
+        intent: request.intent,
+        findings: dedup(findings),
+    }))
+}
+
+/// Removes duplicates and keeps the order.
+pub(super) fn dedup(reasons: Vec<Reason>) -> Vec<Reason> {
+    let mut unique: Vec<Reason> = Vec::new();
+    for reason in reasons {
+        if !unique.contains(&reason) {
+            unique.push(reason);
+        }
+    }
+    unique
 }

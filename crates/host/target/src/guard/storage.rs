@@ -8,7 +8,8 @@ use rustix::fs::{FileType, fstat};
 use crate::block::{Block, DeviceNumber};
 use crate::roots::Roots;
 
-use super::survey::{FileId, attached};
+use super::open::FileId;
+use super::survey::attached;
 
 /// Whether both are on a common file or device, so that a write to one may change the other. The partitions of a disk
 /// have nothing in common; devices on the same file or device do, also if they use different parts of it. A file is not

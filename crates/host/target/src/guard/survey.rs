@@ -3,38 +3,19 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, makedev};
 
 use crate::block::{Block, DeviceNumber, number_of};
-use crate::journal::Owner;
 use crate::locks::{self, Lock, command};
 use crate::mounts::{self, Mount, path_of};
+use crate::owner::Owner;
 use crate::roots::{Roots, names, text};
 use crate::stack;
 
-use super::{Hold, Reason};
-
-/// Identifies a file independently of its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct FileId {
-    /// `st_dev`
-    pub(super) device: u64,
-    /// `st_ino`
-    pub(super) inode: u64,
-}
-
-impl FileId {
-    pub(super) fn of(path: &Path) -> Option<FileId> {
-        let metadata = path.metadata().ok()?;
-        Some(FileId {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-        })
-    }
-}
+use super::open::FileId;
+use super::refusal::{Hold, Reason};
 
 #[derive(Debug)]
 struct UsedMount {

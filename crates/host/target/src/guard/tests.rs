@@ -1,6 +1,6 @@
 //! How often the guard surveys how the host uses files.
 
-use std::fs;
+use std::fs::{self, File};
 
 use super::*;
 use crate::fake::FakeHost;

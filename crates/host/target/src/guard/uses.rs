@@ -2,12 +2,51 @@
 //! it, and the devices and files below it with the other devices on these.
 
 use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
 
 use crate::block::{Block, DeviceNumber};
 use crate::roots::Roots;
 
+use super::open::Pinned;
+use super::refusal::{Reason, dedup};
 use super::survey::Survey;
-use super::{Reason, dedup};
+
+/// How long, and at which interval, to check again for a user that may be temporary; sufficient on a busy host.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The reasons of `look`, once those are gone that may end by themselves in a moment.
+pub(super) fn patiently(look: impl Fn() -> Vec<Reason>) -> Vec<Reason> {
+    let begun = Instant::now();
+    loop {
+        let reasons = look();
+        let pass = !reasons.is_empty() && reasons.iter().all(Reason::may_pass);
+        if !pass || begun.elapsed() >= PATIENCE {
+            return reasons;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Opens a device exclusively. Waits for others that hold it only briefly, such as a volume scanner or a
+/// child process before its exec.
+pub(super) fn exclusive(pinned: &Pinned) -> io::Result<OwnedFd> {
+    let begun = Instant::now();
+    loop {
+        match pinned.open(OFlags::RDONLY | OFlags::EXCL) {
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy && begun.elapsed() < PATIENCE =>
+            {
+                std::thread::sleep(PAUSE);
+            }
+            other => return other,
+        }
+    }
+}
 
 /// Every use of a device's bytes that forbids writing to it, without signatures.
 pub(super) fn of(roots: &Roots, survey: &Survey, block: &Block) -> Vec<Reason> {

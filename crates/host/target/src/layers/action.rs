@@ -20,8 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::guard::Guard;
 use crate::identity::identify;
-use crate::journal::{Journal, Owner, Step, boot_id};
+use crate::journal::{Journal, Step};
 use crate::mounts::{self, Mount};
+use crate::owner::{Owner, boot_id};
 use crate::roots::{names, text};
 
 use super::host::{Host, Invocation, device_number, word};

@@ -9,7 +9,8 @@ use std::time::Duration;
 use iodyno_model::Diagnostic;
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{Journal, JournalError, boot_id};
+use crate::journal::{Journal, JournalError};
+use crate::owner::boot_id;
 use crate::roots::{Roots, text};
 
 use super::action::By;

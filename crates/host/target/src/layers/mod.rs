@@ -33,10 +33,12 @@ use iodyno_model::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::folders::{self, StateFolders};
 use crate::guard::{Admitted, Guard, Intent, OpenFlags, Request};
 use crate::identity::identify;
-use crate::journal::{Header, Journal, JournalError, Owner, StateFolders, boot_id};
+use crate::journal::{Header, Journal, JournalError};
 use crate::mounts;
+use crate::owner::{Owner, boot_id};
 use crate::roots::{Roots, text};
 use crate::space;
 
@@ -229,7 +231,7 @@ pub fn tear_down(tokens: &[String], told: &(dyn Fn(&str) + Sync)) -> Vec<TornDow
 pub fn clean(dry_run: bool, told: &dyn Fn(&str)) -> Result<Cleaned, Vec<Diagnostic>> {
     on_this_host(|maker| {
         let mut cleaned = maker.clean(dry_run, told);
-        let sockets = crate::journal::socket_folder();
+        let sockets = folders::socket_folder();
         clean::remove_sockets(&sockets, dry_run, &mut cleaned);
         Ok(cleaned)
     })
@@ -246,7 +248,7 @@ fn on_this_host<T>(
     work(&Maker {
         host: &ThisHost::new(),
         folders,
-        records: crate::guard::state_folder(|name| std::env::var_os(name)),
+        records: folders::state_folder(|name| std::env::var_os(name)),
     })
 }
 

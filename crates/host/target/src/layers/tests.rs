@@ -22,7 +22,9 @@ use super::action::Action;
 use super::host::{Host, Invocation, Ran};
 use super::{Maker, ProvisionRequest, TornDown, mapped, zfs};
 use crate::fake::FakeHost;
-use crate::journal::{Header, Journal, JournalError, Owner, StateFolders};
+use crate::folders::StateFolders;
+use crate::journal::{Header, Journal, JournalError};
+use crate::owner::Owner;
 use crate::roots::{Roots, names};
 
 const GIB: u64 = 1 << 30;

@@ -15,7 +15,7 @@ const MOST: usize = 64 << 10;
 
 /// The backing file of a loop device, or of a partition of one.
 #[derive(Debug)]
-pub(super) struct Backing {
+pub(crate) struct Backing {
     file: File,
     /// Where the device begins in the file, bytes.
     start: u64,
@@ -23,7 +23,7 @@ pub(super) struct Backing {
 
 impl Backing {
     /// The backing file of a device; `None` if it has none, or it cannot be identified and opened.
-    pub(super) fn of(block: &Block, device: impl AsFd) -> Option<Backing> {
+    pub(crate) fn of(block: &Block, device: impl AsFd) -> Option<Backing> {
         let disk = block.parent();
         let name = disk
             .as_ref()
@@ -39,7 +39,7 @@ impl Backing {
     }
 
     /// When the file was made, which distinguishes it from a later one with the same inode; `None` if that is not known.
-    pub(super) fn made(&self) -> Option<String> {
+    pub(crate) fn made(&self) -> Option<String> {
         let state =
             rustix::fs::statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
         let known = state.stx_mask & StatxFlags::BTIME.bits() != 0;
@@ -49,7 +49,7 @@ impl Backing {
 
     /// The ranges of the device that the file stores, ascending; `None` if they are not known, or too many. Writes that are
     /// only in the page cache of the device are written first: the file does not have them yet.
-    pub(super) fn stored(&self, device: &File) -> Option<Vec<Range<u64>>> {
+    pub(crate) fn stored(&self, device: &File) -> Option<Vec<Range<u64>>> {
         device.sync_data().ok()?;
         let seek = |to| match rustix::fs::seek(&self.file, to) {
             Ok(at) => Ok(Some(at)),
