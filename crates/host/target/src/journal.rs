@@ -10,12 +10,13 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use iodyno_model::Provision;
+use iodyno_model::{Diagnostic, Provision};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::layers::{Action, Host};
+use crate::layers::action::Action;
+use crate::layers::host::Host;
 use crate::locks;
 use crate::owner::Owner;
 use crate::roots::{Roots, names};
@@ -312,4 +313,11 @@ fn parse(text: &str) -> Option<Option<(Header, Vec<Step>)>> {
         }
     }
     Some(Some((header, steps)))
+}
+
+/// That the journal cannot be written.
+pub(crate) fn not_recorded(why: &str) -> Diagnostic {
+    let message = format!("cannot write the journal of the storage that is made: {why}");
+    Diagnostic::error(message)
+        .hint("nothing is made without a journal: free space, or check the permissions")
 }

@@ -14,14 +14,17 @@ use crate::guard::Guard;
 use crate::roots::{Roots, text};
 use crate::space::{self, Need};
 
-use super::action::Hands;
 use super::host::word;
-use super::{Maker, ProvisionRequest, admit, mapped, served, throttle, vm, zfs};
+use super::host_ops::HostOps;
+use super::maker::{Maker, admit};
+use super::mapped::DELAY_UNIT_NS;
+use super::request::ProvisionRequest;
+use super::settings::sysctl_path;
+use super::tools::{kernel, tools};
+use super::{mapped, served, throttle, vm, zfs};
 
 /// The smallest device or file of a ZFS pool, bytes.
 const LEAST_VDEV: u64 = 64 << 20;
-/// The unit of nbdkit's delays, ns.
-pub(super) const DELAY_UNIT_NS: u64 = 1_000_000;
 
 /// What a layer gives to the one above it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,16 +46,6 @@ impl Shape {
             Shape::Devices(count) => format!("{count} devices"),
         }
     }
-}
-
-/// The file of a sysctl setting.
-pub(super) fn sysctl_path(roots: &Roots, name: &str) -> PathBuf {
-    // As sysctl(8): a name with slashes may contain dots, as those of network interfaces do.
-    let path = match name.contains('/') {
-        true => name.to_owned(),
-        false => name.replace('.', "/"),
-    };
-    roots.proc.join("sys").join(path)
 }
 
 /// Whether a name cannot lead out of its folder.
@@ -189,75 +182,6 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
     faults
 }
 
-/// The programs that a layer runs, each with its Debian package.
-pub(super) fn tools(layer: &Layer) -> &'static [(&'static str, &'static str)] {
-    const MOUNT: (&str, &str) = ("mount", "mount");
-    const UNMOUNT: (&str, &str) = ("umount", "mount");
-    match layer {
-        Layer::Directory { .. } | Layer::File { .. } | Layer::Zram { .. } => &[],
-        // What ZFS or a server lacks is said with its alternatives.
-        Layer::Zfs(_) | Layer::Throttle(_) | Layer::Virtiofs(_) | Layer::Vm(_) => &[],
-        Layer::Fuse(_) => &[UNMOUNT],
-        Layer::Device { .. } => &[("wipefs", "util-linux"), ("blkdiscard", "util-linux")],
-        Layer::Loop { .. } => &[("losetup", "mount")],
-        Layer::Tmpfs { .. } | Layer::Overlay { .. } => &[MOUNT, UNMOUNT],
-        Layer::Nfs(_) => &[("ip", "iproute2"), MOUNT, UNMOUNT],
-        Layer::FileSystem { fs, .. } => match fs {
-            FileSystemKind::Ext4 => &[("mkfs.ext4", "e2fsprogs"), MOUNT, UNMOUNT],
-            FileSystemKind::Xfs => &[("mkfs.xfs", "xfsprogs"), MOUNT, UNMOUNT],
-            FileSystemKind::Btrfs => &[
-                ("mkfs.btrfs", "btrfs-progs"),
-                ("btrfs", "btrfs-progs"),
-                MOUNT,
-                UNMOUNT,
-            ],
-        },
-        Layer::Md(_) => &[("mdadm", "mdadm")],
-        Layer::Dm(DmTarget::Crypt { .. }) => {
-            &[("cryptsetup", "cryptsetup-bin"), ("dmsetup", "dmsetup")]
-        }
-        Layer::Dm(_) => &[("dmsetup", "dmsetup")],
-        Layer::Mirror(mirror) if mirror.queues.is_some() => &[],
-        Layer::Mirror(_) => &[("losetup", "mount"), ("umount", "mount")],
-        Layer::Delay { disks, .. } if !disks.is_empty() => {
-            &[("losetup", "mount"), ("umount", "mount")]
-        }
-        Layer::Delay { .. } => &[
-            ("nbdkit", "nbdkit"),
-            ("nbdfuse", "libnbd-bin"),
-            ("losetup", "mount"),
-        ],
-    }
-}
-
-/// The file that shows that the kernel has what a layer needs, and how to get it.
-fn kernel(layer: &Layer, roots: &Roots) -> Option<(PathBuf, &'static str)> {
-    match layer {
-        Layer::Loop { .. } => Some((roots.dev.join("loop-control"), "run `modprobe loop`")),
-        Layer::Zram { .. } => Some((
-            roots.sys.join("class/zram-control/hot_add"),
-            "run `modprobe zram`",
-        )),
-        Layer::Mirror(mirror) if mirror.queues.is_some() => None,
-        Layer::Delay { .. } | Layer::Mirror(_) | Layer::Fuse(_) => {
-            Some((roots.dev.join("fuse"), "run `modprobe fuse`"))
-        }
-        Layer::Md(md) => Some((
-            roots.proc.join("mdstat"),
-            match md.level {
-                MdLevel::Raid1 => "run `modprobe raid1`",
-                MdLevel::Raid10 => "run `modprobe raid10`",
-            },
-        )),
-        // The file in /dev exists before the module is loaded.
-        Layer::Dm(_) => Some((
-            roots.sys.join("class/misc/device-mapper"),
-            "run `modprobe dm_mod`",
-        )),
-        _ => None,
-    }
-}
-
 impl Maker<'_> {
     /// All faults of these requests.
     pub(super) fn check(
@@ -302,7 +226,7 @@ impl Maker<'_> {
         }
         faults.extend(self.needs_root(provision));
         let guard = self.guard(&request.protected);
-        let mut hands = Hands {
+        let mut ops = HostOps {
             host: self.host,
             guard: &guard,
             journals: &self.folders.journals,
@@ -340,10 +264,10 @@ impl Maker<'_> {
                 );
                 faults.push(Diagnostic::error(message).hint(hint));
             } else if place >= above {
-                faults.extend(mapped::lacking(&mut hands, layer));
+                faults.extend(mapped::lacking(&mut ops, layer));
             }
             let in_guest = place < above;
-            faults.extend(self.layer_faults(layer, in_guest, devices, request, &mut hands));
+            faults.extend(self.layer_faults(layer, in_guest, devices, request, &mut ops));
             if place < above {
                 continue;
             }
@@ -409,16 +333,16 @@ impl Maker<'_> {
         in_guest: bool,
         devices: usize,
         request: &ProvisionRequest,
-        hands: &mut Hands<'_>,
+        ops: &mut HostOps<'_>,
     ) -> Vec<Diagnostic> {
         let provision = &request.provision;
         match layer {
             // The command makes it.
             Layer::Directory { .. } if provision.setup.is_some() => Vec::new(),
-            Layer::Directory { path } => self.folder_faults(path, request, hands.guard),
+            Layer::Directory { path } => self.folder_faults(path, request, ops.guard),
             Layer::Device { paths } => {
                 let faults = paths.iter();
-                let faults = faults.map(|path| device_fault(path, &request.destroy, hands.guard));
+                let faults = faults.map(|path| device_fault(path, &request.destroy, ops.guard));
                 faults.flatten().collect()
             }
             // What the guest's ZFS lacks is found in the guest.
@@ -428,7 +352,7 @@ impl Maker<'_> {
                 faults
             }
             Layer::Zfs(zfs) => {
-                let mut faults = zfs::check(hands, zfs, devices);
+                let mut faults = zfs::check(ops, zfs, devices);
                 faults.extend(zfs_faults(zfs, provision));
                 faults.extend(self.pinning_faults(&zfs.pinning));
                 faults

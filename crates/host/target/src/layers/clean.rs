@@ -13,8 +13,8 @@ use crate::journal::{Journal, JournalError};
 use crate::owner::boot_id;
 use crate::roots::{Roots, text};
 
-use super::action::By;
-use super::{Maker, undo};
+use super::maker::Maker;
+use super::undo::{By, undo};
 
 /// A target whose process has died.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -240,24 +240,24 @@ impl Maker<'_> {
                 faults: Vec::new(),
             };
             let guard = self.guard(&[]);
-            let mut hands = self.hands(&guard, &journal, &|| false, told);
+            let mut ops = self.ops(&guard, &journal, &|| false, told);
             let by = By::Clean { same_boot };
             match dry_run {
                 true => {
                     for (number, step) in journal.steps.iter().enumerate().rev() {
-                        hands.mark = journal.mark(number);
+                        ops.mark = journal.mark(number);
                         let result = step.result.as_deref();
-                        if step.undone || !hands.in_place(&step.action, result, by) {
+                        if step.undone || !ops.in_place(&step.action, result, by) {
                             continue;
                         }
-                        match hands.out_of_reach(&step.action) {
+                        match ops.out_of_reach(&step.action) {
                             Some(fault) => orphan.faults.push(fault),
                             None => orphan.undone.push(step.action.to_string()),
                         }
                     }
                 }
                 false => {
-                    let undone = undo(&mut hands, journal, by);
+                    let undone = undo(&mut ops, journal, by);
                     (orphan.undone, orphan.faults) = (undone.done, undone.faults);
                 }
             }

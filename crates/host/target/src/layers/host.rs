@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use iodyno_guest::{cache_folder, port, port::PortError};
-use iodyno_model::CommandRun;
+use iodyno_model::{CommandRun, Diagnostic};
 use rustix::fs::{MemfdFlags, OFlags};
 use rustix::process::{Pid, Signal};
 
@@ -471,8 +471,23 @@ pub(crate) fn word(path: &Path) -> Result<String, String> {
 }
 
 /// The number of the device node that the kernel names so (`loop3`), as `7:3`.
-pub(crate) fn device_number(roots: &Roots, name: &str) -> Option<String> {
+fn device_number(roots: &Roots, name: &str) -> Option<String> {
     text(roots.sys.join("class/block").join(name).join("dev"))
+}
+
+/// The number of a device, `7:3`.
+///
+/// # Errors
+/// The kernel does not know it.
+pub(crate) fn number_of(host: &dyn Host, device: &Path) -> Result<String, Diagnostic> {
+    let name = device.canonicalize().unwrap_or_else(|_| device.to_owned());
+    let name = name
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    let number = name.and_then(|name| device_number(host.roots(), &name));
+    number.ok_or_else(|| {
+        Diagnostic::error(format!("the kernel knows no device `{}`", device.display()))
+    })
 }
 
 #[cfg(test)]

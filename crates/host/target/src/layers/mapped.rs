@@ -13,11 +13,13 @@ use iodyno_units::{Bytes, Nanos};
 use crate::block::Block;
 use crate::roots::{Roots, names, text};
 
-use super::action::{Action, Hands, number_of};
-use super::check::DELAY_UNIT_NS;
-use super::host::word;
-use super::{COMMAND, MAKE, Making, PAUSE, Storage};
+use super::action::Action;
+use super::host::{number_of, word};
+use super::host_ops::HostOps;
+use super::making::{COMMAND, MAKE, Making, PAUSE, Storage};
 
+/// The unit of nbdkit's delays, ns.
+pub(super) const DELAY_UNIT_NS: u64 = 1_000_000;
 /// The unit of the times of a flakey device, ns.
 const FLAKEY_UNIT_NS: u64 = 1_000_000_000;
 /// The unit of lengths in a table of the device mapper, bytes.
@@ -94,8 +96,8 @@ pub(super) fn faults(layer: &Layer, token: &str) -> Vec<Diagnostic> {
 }
 
 /// What the kernel lacks for a layer: it neither has it nor can load it.
-pub(super) fn lacking(hands: &mut Hands<'_>, layer: &Layer) -> Option<Diagnostic> {
-    let roots = hands.host.roots().clone();
+pub(super) fn lacking(ops: &mut HostOps<'_>, layer: &Layer) -> Option<Diagnostic> {
+    let roots = ops.host.roots().clone();
     let (what, module) = match layer {
         Layer::Md(md) => {
             let level = md.level.name();
@@ -104,7 +106,7 @@ pub(super) fn lacking(hands: &mut Hands<'_>, layer: &Layer) -> Option<Diagnostic
         }
         Layer::Dm(target) => {
             let name = target.name();
-            let listed = hands.run(&["dmsetup", "targets"], COMMAND).ok()?;
+            let listed = ops.run(&["dmsetup", "targets"], COMMAND).ok()?;
             let mut lines = listed.lines();
             let has = lines.any(|line| line.split_whitespace().next() == Some(name));
             let message = format!("the device mapper has no target `{name}`");
@@ -148,7 +150,7 @@ impl Making<'_> {
             arguments,
             members: members.clone(),
         })?;
-        let roots = self.hands.host.roots().clone();
+        let roots = self.ops.host.roots().clone();
         let device = array_device(&name);
         let path = roots.dev.join(&device);
         self.await_path(&path)?;
@@ -181,7 +183,7 @@ impl Making<'_> {
             facts.extend(chunk.map(|bytes: u64| ("chunk", Bytes(bytes).to_string())));
         }
         let device = word(&path).map_err(Diagnostic::error)?;
-        let detail = self.hands.run(&["mdadm", "--detail", &device], COMMAND);
+        let detail = self.ops.run(&["mdadm", "--detail", &device], COMMAND);
         facts.extend(detail.ok().map(|text| ("detail", text)));
         self.add_facts("md", facts);
         Ok(Storage::Devices(vec![path]))
@@ -191,7 +193,7 @@ impl Making<'_> {
     fn await_equal_members(&mut self, state: &Path) -> Result<(), Diagnostic> {
         let remaining = || text(state.join("resync_start")).unwrap_or_default();
         if remaining() != "none" {
-            (self.hands.told)("synchronisation of the array");
+            (self.ops.told)("synchronisation of the array");
         }
         let (mut known, mut since) = (String::new(), Instant::now());
         while remaining() != "none" {
@@ -208,10 +210,10 @@ impl Making<'_> {
                 let hint = "raise `dev.raid.speed_limit_max`, or set `md.assume_clean`";
                 return Err(Diagnostic::error(message).hint(hint));
             }
-            if (self.hands.stop)() {
+            if (self.ops.stop)() {
                 return Err(Diagnostic::error("stopped while the target was made"));
             }
-            self.hands.host.sleep(PAUSE);
+            self.ops.host.sleep(PAUSE);
         }
         match text(state.join("degraded")).as_deref() {
             Some("0") | None => Ok(()),
@@ -228,13 +230,13 @@ impl Making<'_> {
         target: &DmTarget,
         below: &Storage,
     ) -> Result<Storage, Diagnostic> {
-        let roots = self.hands.host.roots().clone();
+        let roots = self.ops.host.roots().clone();
         let mut made = Vec::new();
         for (index, devices) in below.paths().chunks(target.consumes() as usize).enumerate() {
             let name = mapped_name(&self.request.token, layer, index);
             let sectors = block(&roots, &devices[0])?.length() / SECTOR;
             let numbers = devices.iter();
-            let numbers = numbers.map(|device| number_of(self.hands.host, device));
+            let numbers = numbers.map(|device| number_of(self.ops.host, device));
             let numbers: Vec<String> = numbers.collect::<Result<_, _>>()?;
             let first = word(&devices[0]).map_err(Diagnostic::error)?;
             let own = numbers.first().map_or("", String::as_str);
@@ -264,7 +266,7 @@ impl Making<'_> {
                     Some(table)
                 }
                 // Without the key.
-                false => self.hands.run(&["dmsetup", "table", &name], COMMAND).ok(),
+                false => self.ops.run(&["dmsetup", "table", &name], COMMAND).ok(),
             };
             self.add_facts("dm", shown.map(|it| ("table", it)).into_iter().collect());
             made.push(path);

@@ -8,9 +8,10 @@ use iodyno_model::{Diagnostic, ExportUri, Layer, MirrorLayer, Pinning};
 
 use crate::roots::text;
 
+use super::action::Action;
 use super::host::word;
+use super::making::{COMMAND, MAKE, Making, PAUSE, Storage, TRIES};
 use super::served::SOCKET;
-use super::{Action, COMMAND, MAKE, Making, PAUSE, Storage, TRIES};
 
 impl Making<'_> {
     pub(super) fn mirror(
@@ -34,7 +35,7 @@ impl Making<'_> {
             point: socket.clone(),
             log: log.clone(),
         })?;
-        self.hands.await_socket(&command, &log, &socket)?;
+        self.ops.await_socket(&command, &log, &socket)?;
         self.started(mirror, &legs, equal)?;
         self.share = Some(ExportUri::of_disk(&socket));
         // Jobs do not use the legs: they reach the mirror by the socket.
@@ -108,7 +109,7 @@ impl Making<'_> {
         equal: bool,
     ) -> Result<(), Diagnostic> {
         if !mirror.pinning.is_none() {
-            let cpus = self.hands.cpus_of(&self.hands.mark);
+            let cpus = self.ops.cpus_of(&self.ops.mark);
             self.add_facts("mirror", vec![("server cpus", cpus)]);
         }
         match equal {
@@ -157,10 +158,10 @@ impl Making<'_> {
             if file.metadata().is_ok_and(|found| found.len() > 0) {
                 return Ok(());
             }
-            if (self.hands.stop)() {
+            if (self.ops.stop)() {
                 break;
             }
-            self.hands.host.sleep(PAUSE);
+            self.ops.host.sleep(PAUSE);
         }
         let said = text(&log).unwrap_or_default();
         Err(Diagnostic::error(format!(
@@ -171,18 +172,18 @@ impl Making<'_> {
 
     /// Waits until all legs are equal.
     fn await_resync(&mut self, program: &str, legs: &[String]) -> Result<(), Diagnostic> {
-        (self.hands.told)("copy of the first leg of the mirror to the others");
+        (self.ops.told)("copy of the first leg of the mirror to the others");
         let mut status = vec![program, "mirror", "status"];
         status.extend(legs.iter().map(String::as_str));
         let begun = Instant::now();
         loop {
-            match self.hands.run(&status, COMMAND) {
+            match self.ops.run(&status, COMMAND) {
                 Ok(_) => return Ok(()),
-                Err(fault) if begun.elapsed() >= MAKE || (self.hands.stop)() => return Err(fault),
+                Err(fault) if begun.elapsed() >= MAKE || (self.ops.stop)() => return Err(fault),
                 // The last attempt tells enough.
-                Err(_) => drop(self.hands.commands.pop()),
+                Err(_) => drop(self.ops.commands.pop()),
             }
-            self.hands.host.sleep(PAUSE);
+            self.ops.host.sleep(PAUSE);
         }
     }
 }

@@ -10,9 +10,10 @@ use iodyno_model::{Diagnostic, NfsLayer};
 
 use crate::roots::{Roots, text};
 
-use super::action::{Action, Hands};
+use super::action::Action;
 use super::host::word;
-use super::{Making, Storage};
+use super::host_ops::HostOps;
+use super::making::{Making, Storage};
 
 /// Where the server and the client meet.
 const ADDRESS: &str = "127.0.0.1";
@@ -46,12 +47,12 @@ fn control(roots: &Roots, name: &str) -> std::path::PathBuf {
 
 /// Starts the server of a folder.
 pub(super) fn start(
-    hands: &Hands<'_>,
+    ops: &HostOps<'_>,
     folder: &Path,
     asynchronous: bool,
     threads: u32,
 ) -> Result<(), Diagnostic> {
-    let roots = hands.host.roots();
+    let roots = ops.host.roots();
     let folder = word(folder).map_err(Diagnostic::error)?;
     let flags = flag::INSECURE_PORT
         | flag::GATHERED_WRITES
@@ -80,8 +81,7 @@ pub(super) fn start(
         // There are no earlier clients.
         (control(roots, "v4_end_grace"), "Y".to_owned()),
     ] {
-        hands
-            .host
+        ops.host
             .write(&path, &format!("{line}\n"))
             .map_err(|error| {
                 let message = format!("cannot write `{line}` to `{}`: {error}", path.display());
@@ -97,9 +97,9 @@ pub(super) fn runs(roots: &Roots) -> bool {
 }
 
 /// Ends the server.
-pub(super) fn stop(hands: &Hands<'_>) -> Result<(), Diagnostic> {
-    let path = control(hands.host.roots(), "threads");
-    hands.host.write(&path, "0\n").map_err(|error| {
+pub(super) fn stop(ops: &HostOps<'_>) -> Result<(), Diagnostic> {
+    let path = control(ops.host.roots(), "threads");
+    ops.host.write(&path, "0\n").map_err(|error| {
         Diagnostic::error(format!(
             "cannot end the server of NFS by `{}`: {error}",
             path.display()
@@ -119,7 +119,7 @@ impl Making<'_> {
             let message = "`nfs` is made in virtual machines only";
             return Err(Diagnostic::error(message).hint("put it above `vm`"));
         }
-        let roots = self.hands.host.roots().clone();
+        let roots = self.ops.host.roots().clone();
         self.run(&["ip", "link", "set", "lo", "up"])?;
         let path = roots.root.join(CLIENTS);
         self.step(Action::folder(path))?;

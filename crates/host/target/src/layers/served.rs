@@ -14,9 +14,10 @@ use iodyno_model::{
 use crate::journal::Journal;
 use crate::mounts;
 
-use super::action::{Action, Hands};
+use super::action::Action;
 use super::host::{Host, word};
-use super::{COMMAND, Making, Storage};
+use super::host_ops::HostOps;
+use super::making::{COMMAND, Making, Storage};
 
 /// The longest path of a unix socket, bytes.
 pub(super) const LONGEST_SOCKET: usize = 107;
@@ -124,7 +125,7 @@ pub(super) fn faults(
     faults
 }
 
-impl Hands<'_> {
+impl HostOps<'_> {
     /// Waits until a server, which has just been started, is `ready`.
     ///
     /// # Errors
@@ -159,7 +160,7 @@ impl Hands<'_> {
     /// Waits for the socket of a server.
     ///
     /// # Errors
-    /// See [`Hands::await_server`].
+    /// See [`HostOps::await_server`].
     pub(super) fn await_socket(
         &self,
         command: &[String],
@@ -175,7 +176,7 @@ impl Hands<'_> {
 ///
 /// # Errors
 /// It cannot be started.
-pub(super) fn renew(hands: &mut Hands<'_>, journal: &Journal) -> Result<(), Diagnostic> {
+pub(super) fn renew(ops: &mut HostOps<'_>, journal: &Journal) -> Result<(), Diagnostic> {
     if journal.header.provision.virtiofs().is_none() {
         return Ok(());
     }
@@ -193,12 +194,12 @@ pub(super) fn renew(hands: &mut Hands<'_>, journal: &Journal) -> Result<(), Diag
         return Ok(());
     };
     // As in the step that started it: it is undone with that.
-    hands.mark = journal.mark(number);
-    hands.end_processes(&hands.mark);
+    ops.mark = journal.mark(number);
+    ops.end_processes(&ops.mark);
     let _ = std::fs::remove_file(socket);
     let _ = std::fs::remove_file(stats_socket(socket));
-    hands.start(command, log)?;
-    hands.await_socket(command, log, socket)
+    ops.start(command, log)?;
+    ops.await_socket(command, log, socket)
 }
 
 impl Making<'_> {
@@ -219,7 +220,7 @@ impl Making<'_> {
             log: log.clone(),
             point: socket.to_owned(),
         })?;
-        self.hands.await_socket(&command, &log, socket)?;
+        self.ops.await_socket(&command, &log, socket)?;
         self.tells(text, stats);
         Ok(())
     }
@@ -272,10 +273,10 @@ impl Making<'_> {
             point: point.clone(),
         })?;
         let hint = "it has to mount the folder within 10 s and stay in the foreground";
-        let roots = self.hands.host.roots();
+        let roots = self.ops.host.roots();
         let mounted = || mounts::own(roots).iter().any(|mount| mount.point == point);
         let what = ("mounted nothing", hint);
-        self.hands.await_server(&command, &log, what, &mounted)?;
+        self.ops.await_server(&command, &log, what, &mounted)?;
         self.tells(&server.command, stats);
         self.tell_cpus("fuse", server);
         Ok(Storage::Folder(point))
@@ -290,7 +291,7 @@ impl Making<'_> {
             && let Ok(words) = command_words(program, &[])
             && let Some(program) = words.first()
         {
-            let printed = self.hands.run(&[program, "--version"], COMMAND);
+            let printed = self.ops.run(&[program, "--version"], COMMAND);
             let printed = printed.unwrap_or_default();
             let line = printed.lines().next().unwrap_or_default();
             if !line.is_empty() {
@@ -302,7 +303,7 @@ impl Making<'_> {
 
     fn tell_cpus(&mut self, kind: &str, server: &FolderServer) {
         if !server.pinning.is_none() {
-            let cpus = self.hands.cpus_of(&self.hands.mark);
+            let cpus = self.ops.cpus_of(&self.ops.mark);
             self.add_facts(kind, vec![("server cpus", cpus)]);
         }
     }

@@ -20,7 +20,8 @@ use rustix::process::Signal;
 
 use super::action::Action;
 use super::host::{Host, Invocation, Ran};
-use super::{Maker, ProvisionRequest, TornDown, mapped, zfs};
+use super::maker::Maker;
+use super::{ProvisionRequest, TornDown, mapped, zfs};
 use crate::fake::FakeHost;
 use crate::folders::StateFolders;
 use crate::journal::{Header, Journal, JournalError};

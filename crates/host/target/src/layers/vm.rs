@@ -17,19 +17,20 @@ use iodyno_model::{
 };
 use iodyno_units::Bytes;
 use rustix::fs::Access;
-use serde::{Deserialize, Serialize};
 
 use crate::roots::{Roots, text};
 
 use super::action::Action;
 use super::host::{Host, word};
+use super::making::Making;
+use super::request::Guest;
 use super::served::{LONGEST_SOCKET, is_installed};
-use super::{Making, check, vm_image, zfs};
+use super::tools::tools;
+use super::vm_image::{self, QEMU_IMG};
+use super::zfs;
 
 /// The module of OpenZFS.
 const ZFS: &str = "zfs";
-/// The program that makes overlays.
-pub(super) const QEMU_IMG: &str = "qemu-img";
 
 /// A kernel with an initramfs of this program.
 #[derive(Debug, Clone)]
@@ -48,20 +49,6 @@ impl OwnBoot {
             counter_khz: self.counter_khz,
         }
     }
-}
-
-/// A virtual machine that runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Guest {
-    /// Its name: `guest1`.
-    pub name: String,
-    /// The socket of the host through which its nodes are reached.
-    pub socket: PathBuf,
-    /// Its disks, as paths within the guest; if `shared`, a folder of the host.
-    pub disks: Vec<PathBuf>,
-    /// Whether it has a folder of the host in place of disks.
-    #[serde(default)]
-    pub shared: bool,
 }
 
 /// What the host lacks to start these virtual machines. `below`: the number of files and devices below.
@@ -334,7 +321,7 @@ impl Making<'_> {
             .map(|number| self.start_machine(&machine(number)))
             .collect::<Result<_, _>>()?;
         for (number, (folder, mark)) in folders.iter().zip(&marks).enumerate() {
-            (self.hands.told)(&format!("boot of guest {}", number + 1));
+            (self.ops.told)(&format!("boot of guest {}", number + 1));
             let socket = match &vm.image {
                 None => {
                     self.await_machine(folder, mark, BOOT_LIMIT)?;
@@ -369,7 +356,7 @@ impl Making<'_> {
             facts.push(("image", shown));
         }
         if !vm.pinning.is_none() {
-            let cpus = marks.first().map(|mark| self.hands.cpus_of(mark));
+            let cpus = marks.first().map(|mark| self.ops.cpus_of(mark));
             facts.extend(cpus.map(|cpus| ("server cpus", cpus)));
         }
         if each > 0 {
@@ -504,14 +491,14 @@ impl Making<'_> {
         above: &[Layer],
         cache: &Path,
     ) -> Result<PathBuf, Diagnostic> {
-        (self.hands.told)("initramfs of the guest");
+        (self.ops.told)("initramfs of the guest");
         let program = std::env::current_exe().map_err(|error| {
             Diagnostic::error(format!("the path of this program is not known: {error}"))
         })?;
-        let host = self.hands.host;
+        let host = self.ops.host;
         // A device is emptied before a layer is made on it.
         let devices = [Layer::Device { paths: Vec::new() }];
-        let tools = above.iter().chain(&devices).flat_map(check::tools);
+        let tools = above.iter().chain(&devices).flat_map(tools);
         let mut programs: Vec<PathBuf> = tools.filter_map(|(name, _)| host.program(name)).collect();
         if above.iter().any(is_zfs) {
             let tools = zfs::TOOLS.iter();
@@ -556,16 +543,16 @@ impl Making<'_> {
         below: usize,
         above: &[Layer],
     ) -> Result<OwnBoot, Diagnostic> {
-        let Some(cache) = self.hands.host.cache() else {
+        let Some(cache) = self.ops.host.cache() else {
             let message = "the folder for the kernel and the initramfs of guests is not known";
             let hint = "set HOME or XDG_CACHE_HOME to an absolute path";
             return Err(Diagnostic::error(message).hint(hint));
         };
-        let kernel = kernel(self.hands.host, vm).map_err(|error| diagnostic(&error))?;
+        let kernel = kernel(self.ops.host, vm).map_err(|error| diagnostic(&error))?;
         let initramfs = self.initramfs(&kernel, vm, below, above, &cache)?;
         // Otherwise its rate changes, or differs between the CPUs.
         let sources = "devices/system/clocksource/clocksource0/available_clocksource";
-        let sources = text(self.hands.host.roots().sys.join(sources)).unwrap_or_default();
+        let sources = text(self.ops.host.roots().sys.join(sources)).unwrap_or_default();
         let constant = sources.split_whitespace().any(|source| source == "tsc");
         Ok(OwnBoot {
             kernel,
@@ -581,7 +568,7 @@ impl Making<'_> {
         bare: &VmLayer,
         folder: &Path,
     ) -> Result<(Acceleration, Option<&'static str>), Diagnostic> {
-        let kvm = self.hands.host.roots().dev.join("kvm");
+        let kvm = self.ops.host.roots().dev.join("kvm");
         match (bare.accel, usable(&kvm)) {
             (Acceleration::Tcg, _) => return Ok((Acceleration::Tcg, None)),
             (Acceleration::Auto, false) => {
@@ -605,7 +592,7 @@ impl Making<'_> {
         folder: &Path,
         own: &OwnBoot,
     ) -> Result<(Acceleration, Option<&'static str>), Diagnostic> {
-        let kvm = self.hands.host.roots().dev.join("kvm");
+        let kvm = self.ops.host.roots().dev.join("kvm");
         let wanted = bare.accel;
         match wanted {
             Acceleration::Tcg => return Ok((Acceleration::Tcg, None)),
@@ -615,7 +602,7 @@ impl Making<'_> {
             _ => {}
         }
         // A device that does not work makes qemu hang, so it has to be tried.
-        (self.hands.told)("boot of a guest with KVM, for at most 10 s");
+        (self.ops.told)("boot of a guest with KVM, for at most 10 s");
         let token = self.request.token.clone();
         let probe = Machine {
             vm: bare,
@@ -630,10 +617,10 @@ impl Making<'_> {
         };
         let mark = self.start_machine(&probe)?;
         let booted = self.await_machine(probe.folder, &mark, ACCELERATION_LIMIT);
-        self.hands.end_processes(&mark);
+        self.ops.end_processes(&mark);
         match (booted, wanted) {
             (Ok(()), _) => Ok((Acceleration::Kvm, None)),
-            (Err(fault), _) if (self.hands.stop)() => Err(fault),
+            (Err(fault), _) if (self.ops.stop)() => Err(fault),
             (Err(fault), Acceleration::Kvm) => {
                 Err(fault.hint("set `vm.accel` to `tcg`, or to `auto` to use KVM only if it works"))
             }
@@ -654,7 +641,7 @@ impl Making<'_> {
             log: point.join(Machine::LOG),
             point,
         })?;
-        Ok(self.hands.mark.clone())
+        Ok(self.ops.mark.clone())
     }
 
     /// Waits until the guest of this folder, whose qemu has this mark, answers.
@@ -665,7 +652,7 @@ impl Making<'_> {
         limit: Duration,
     ) -> Result<(), Diagnostic> {
         let socket = Machine::socket(folder);
-        let (host, stop) = (self.hands.host, self.hands.stop);
+        let (host, stop) = (self.ops.host, self.ops.stop);
         let ended = || !socket.exists() && host.marked(mark).is_empty();
         let booted = host.await_guest(&socket, limit, &|| stop() || ended());
         booted.map_err(|error| {

@@ -9,11 +9,12 @@ use std::time::Instant;
 use iodyno_guest::{Boot, IMAGE_LIMIT, Machine, end_of, ssh};
 use iodyno_model::{Diagnostic, VmImage, VmLayer};
 
-use super::action::Action;
+use super::action::{Action, TARGET};
 use super::host::{Host, word};
-use super::vm::QEMU_IMG;
-use super::{COMMAND, Making, PAUSE, TARGET};
+use super::making::{COMMAND, Making, PAUSE};
 
+/// The program that makes overlays.
+pub(super) const QEMU_IMG: &str = "qemu-img";
 /// What ssh prints if the guest refuses the key.
 const REFUSED: &str = "Permission denied";
 
@@ -77,7 +78,7 @@ impl Making<'_> {
         guests: usize,
     ) -> Result<Vec<Overlay>, Diagnostic> {
         // On a disk: they grow by what the guests write to their root file systems.
-        let folder = self.hands.host.roots().root.join("var/tmp");
+        let folder = self.ops.host.roots().root.join("var/tmp");
         let folder = folder.join(format!("{TARGET}{}", self.request.token));
         let outer = Action::outer_folder(folder.clone(), false);
         self.step(outer)?;
@@ -131,17 +132,17 @@ impl Making<'_> {
         let port = overlay.port;
         let login = ssh::connect(image, folder, port, &[], Some("true"));
         let login: Vec<&str> = login.iter().map(String::as_str).collect();
-        self.hands.mark = format!("{}/ssh", self.request.token);
+        self.ops.mark = format!("{}/ssh", self.request.token);
         let begun = Instant::now();
         let mut gone = 0;
-        while let Err(fault) = self.hands.run(&login, COMMAND) {
-            self.hands.commands.pop();
-            gone = match self.hands.host.marked(mark).is_empty() {
+        while let Err(fault) = self.ops.run(&login, COMMAND) {
+            self.ops.commands.pop();
+            gone = match self.ops.host.marked(mark).is_empty() {
                 true => gone + 1,
                 false => 0,
             };
             let said = fault.message;
-            let why = if (self.hands.stop)() {
+            let why = if (self.ops.stop)() {
                 "stopped while the target was made".to_owned()
             } else if gone > 2 {
                 "cannot boot a guest: qemu ended".to_owned()
@@ -153,7 +154,7 @@ impl Making<'_> {
                 let seconds = IMAGE_LIMIT.as_secs();
                 format!("cannot log in to a guest within {seconds} s: {said}")
             } else {
-                self.hands.host.sleep(PAUSE);
+                self.ops.host.sleep(PAUSE);
                 continue;
             };
             let logs = [folder.join("qemu.log"), Machine::console(folder)];
@@ -183,8 +184,8 @@ impl Making<'_> {
         let script = ssh::preparation(vm, image, &token, below, overlay.program.1);
         let words = ssh::through(image, &at, &script);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.hands.mark = format!("{token}/ssh");
-        self.hands.run(&words, IMAGE_LIMIT).map(drop).map_err(|fault| {
+        self.ops.mark = format!("{token}/ssh");
+        self.ops.run(&words, IMAGE_LIMIT).map(drop).map_err(|fault| {
             let message = format!("cannot prepare a guest: {}", fault.message);
             let hint = "if the program does not run there, set `vm.image.program` to one that needs no libraries (`make static`); users other than root need `sudo -n`";
             Diagnostic::error(message).hint(hint)

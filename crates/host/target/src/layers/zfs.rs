@@ -15,8 +15,9 @@ use crate::journal::{Journal, Step};
 use crate::mounts;
 use crate::roots::{Roots, names, text};
 
-use super::action::{Action, Hands};
+use super::action::Action;
 use super::host::{Host, word};
+use super::host_ops::HostOps;
 
 /// How long, and at which interval, an answer of a new server is waited for.
 const TRIES: u32 = 100;
@@ -121,58 +122,58 @@ pub(crate) fn in_kernel(host: &dyn Host) -> bool {
 
 /// Excludes others from making and removing pools in zfs-fuse, which does one thing at a time.
 pub(crate) fn alone(
-    hands: &Hands<'_>,
+    ops: &HostOps<'_>,
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<File>, Diagnostic> {
-    match in_kernel(hands.host) {
+    match in_kernel(ops.host) {
         true => Ok(None),
-        false => hands.lock(stop).map(Some),
+        false => ops.lock(stop).map(Some),
     }
 }
 
 /// The imported pools, or why they are not known: the server does not run, or does not answer.
-fn pools(hands: &mut Hands<'_>) -> Result<Vec<String>, Diagnostic> {
-    let answer = hands.run(&["zpool", "list", "-H", "-o", "name"], QUESTION);
+fn pools(ops: &mut HostOps<'_>) -> Result<Vec<String>, Diagnostic> {
+    let answer = ops.run(&["zpool", "list", "-H", "-o", "name"], QUESTION);
     // A question is not part of making the target.
-    hands.commands.pop();
+    ops.commands.pop();
     Ok(answer?.lines().map(str::to_owned).collect())
 }
 
 /// Whether a pool is imported.
-pub(crate) fn is_imported(hands: &mut Hands<'_>, pool: &str) -> bool {
-    hands.host.program("zpool").is_some()
-        && pools(hands).is_ok_and(|pools| pools.iter().any(|name| name == pool))
+pub(crate) fn is_imported(ops: &mut HostOps<'_>, pool: &str) -> bool {
+    ops.host.program("zpool").is_some()
+        && pools(ops).is_ok_and(|pools| pools.iter().any(|name| name == pool))
 }
 
 /// The CPUs on which the server runs that iodyno started; empty without one.
-pub(crate) fn server_cpus(hands: &Hands<'_>) -> String {
-    hands.cpus_of(&server_mark(hands.host))
+pub(crate) fn server_cpus(ops: &HostOps<'_>) -> String {
+    ops.cpus_of(&server_mark(ops.host))
 }
 
 /// Whether iodyno started the server that answers here.
-fn is_own_server(hands: &Hands<'_>) -> bool {
-    !hands.host.marked(&server_mark(hands.host)).is_empty()
+fn is_own_server(ops: &HostOps<'_>) -> bool {
+    !ops.host.marked(&server_mark(ops.host)).is_empty()
 }
 
 /// Starts zfs-fuse unless ZFS answers already.
 pub(crate) fn start_server(
-    hands: &mut Hands<'_>,
+    ops: &mut HostOps<'_>,
     log: &Path,
     pinning: &Pinning,
 ) -> Result<(), Diagnostic> {
-    let _alone = hands.lock(hands.stop)?;
-    if in_kernel(hands.host) || pools(hands).is_ok() {
+    let _alone = ops.lock(ops.stop)?;
+    if in_kernel(ops.host) || pools(ops).is_ok() {
         return Ok(());
     }
-    let own = std::mem::replace(&mut hands.mark, server_mark(hands.host));
-    let started = hands.start(&pinning.command(&SERVER.map(str::to_owned)), log);
-    hands.mark = own;
+    let own = std::mem::replace(&mut ops.mark, server_mark(ops.host));
+    let started = ops.start(&pinning.command(&SERVER.map(str::to_owned)), log);
+    ops.mark = own;
     started?;
     for _ in 0..TRIES {
-        match pools(hands) {
+        match pools(ops) {
             Ok(_) => return Ok(()),
-            Err(_) if (hands.stop)() => break,
-            Err(_) => hands.host.sleep(PAUSE),
+            Err(_) if (ops.stop)() => break,
+            Err(_) => ops.host.sleep(PAUSE),
         }
     }
     let said = text(log).unwrap_or_default();
@@ -182,32 +183,32 @@ pub(crate) fn start_server(
 }
 
 /// Whether there is a server that iodyno started and that no target uses any more, not even one that is only about to.
-pub(crate) fn server_is_idle(hands: &mut Hands<'_>) -> bool {
+pub(crate) fn server_is_idle(ops: &mut HostOps<'_>) -> bool {
     let needs = |step: &Step| matches!(step.action, Action::ZfsFuse { .. });
-    is_own_server(hands)
-        && !hands.steps_of_others().iter().any(needs)
-        && pools(hands).map_or(true, |pools| pools.is_empty())
+    is_own_server(ops)
+        && !ops.steps_of_others().iter().any(needs)
+        && pools(ops).map_or(true, |pools| pools.is_empty())
 }
 
 /// Whether a server that iodyno started has this pool alone, and no other target needs it.
-pub(crate) fn serves_only(hands: &mut Hands<'_>, pool: &str) -> bool {
+pub(crate) fn serves_only(ops: &mut HostOps<'_>, pool: &str) -> bool {
     let needs = |step: &Step| matches!(step.action, Action::ZfsFuse { .. });
-    !in_kernel(hands.host)
-        && is_own_server(hands)
-        && !hands.steps_of_others().iter().any(needs)
-        && pools(hands).is_ok_and(|pools| pools == [pool])
+    !in_kernel(ops.host)
+        && is_own_server(ops)
+        && !ops.steps_of_others().iter().any(needs)
+        && pools(ops).is_ok_and(|pools| pools == [pool])
 }
 
 /// Ends the server and all that it has imported.
-pub(crate) fn end_server(hands: &Hands<'_>) {
-    hands.end_processes(&server_mark(hands.host));
+pub(crate) fn end_server(ops: &HostOps<'_>) {
+    ops.end_processes(&server_mark(ops.host));
 }
 
 /// Ends the server, unless a target has begun to use it meanwhile.
-pub(crate) fn stop_server(hands: &mut Hands<'_>) -> Result<(), Diagnostic> {
-    let _alone = hands.lock(&|| false)?;
-    if server_is_idle(hands) {
-        hands.end_processes(&server_mark(hands.host));
+pub(crate) fn stop_server(ops: &mut HostOps<'_>) -> Result<(), Diagnostic> {
+    let _alone = ops.lock(&|| false)?;
+    if server_is_idle(ops) {
+        ops.end_processes(&server_mark(ops.host));
     }
     Ok(())
 }
@@ -218,7 +219,7 @@ pub(crate) fn stop_server(hands: &mut Hands<'_>) -> Result<(), Diagnostic> {
 /// # Errors
 /// A command failed.
 pub(crate) fn empty_caches(
-    hands: &mut Hands<'_>,
+    ops: &mut HostOps<'_>,
     journal: &Journal,
     links: &Path,
 ) -> Result<(), Diagnostic> {
@@ -253,22 +254,22 @@ pub(crate) fn empty_caches(
         Diagnostic::error(message)
     })?;
     let links = word(links).map_err(Diagnostic::error)?;
-    let mounted = |hands: &Hands<'_>| {
-        let mounts = mounts::own(hands.host.roots()).into_iter();
+    let mounted = |ops: &HostOps<'_>| {
+        let mounts = mounts::own(ops.host.roots()).into_iter();
         let of_pool = |source: &str| source.split('/').next() == Some(pool);
         let ours = mounts.filter(|mount| of_pool(&mount.source));
         ours.map(|mount| mount.source).collect::<Vec<_>>()
     };
-    let before = mounted(hands);
+    let before = mounted(ops);
     // zfs-fuse closes files later than their processes, and much later on a busy host. Others use it between two
     // attempts.
     let mut _alone = None;
-    hands.repeat_while_busy(CLOSED, |hands| {
-        if (hands.stop)() {
+    ops.repeat_while_busy(CLOSED, |ops| {
+        if (ops.stop)() {
             return Err(Diagnostic::error("stopped while a pool was exported"));
         }
-        let locked = alone(hands, hands.stop)?;
-        hands.run(&["zpool", "export", pool], EXPORT)?;
+        let locked = alone(ops, ops.stop)?;
+        ops.run(&["zpool", "export", pool], EXPORT)?;
         _alone = locked;
         Ok(())
     })?;
@@ -281,10 +282,10 @@ pub(crate) fn empty_caches(
         &links,
         pool,
     ];
-    hands.run(&import, EXPORT)?;
+    ops.run(&import, EXPORT)?;
     for data in before {
-        if !mounted(hands).contains(&data) {
-            hands.run(&["zfs", "mount", &data], EXPORT)?;
+        if !mounted(ops).contains(&data) {
+            ops.run(&["zfs", "mount", &data], EXPORT)?;
         }
     }
     Ok(())
@@ -337,7 +338,7 @@ pub(crate) fn create_data(name: &str, layer: &ZfsLayer, point: &str) -> Vec<Stri
 }
 
 /// What the installed ZFS lacks for a layer.
-pub(crate) fn check(hands: &mut Hands<'_>, layer: &ZfsLayer, devices: usize) -> Vec<Diagnostic> {
+pub(crate) fn check(ops: &mut HostOps<'_>, layer: &ZfsLayer, devices: usize) -> Vec<Diagnostic> {
     let mut faults = Vec::new();
     let named: u32 = layer.layout.iter().map(|group| group.devices).sum();
     if !layer.layout.is_empty() && named as usize != devices {
@@ -346,13 +347,13 @@ pub(crate) fn check(hands: &mut Hands<'_>, layer: &ZfsLayer, devices: usize) -> 
         faults
             .push(Diagnostic::error(message).hint("change `zfs.layout` or the number of devices"));
     }
-    if hands.host.program("zpool").is_none() {
+    if ops.host.program("zpool").is_none() {
         let hint = "install OpenZFS, or Debian's package `zfs-fuse`";
         faults.push(Diagnostic::error("`zpool` is not installed").hint(hint));
         return faults;
     }
-    if !in_kernel(hands.host) {
-        if hands.host.program("zfs-fuse").is_none() {
+    if !in_kernel(ops.host) {
+        if ops.host.program("zfs-fuse").is_none() {
             let hint = "load the module `zfs`, or install Debian's package `zfs-fuse`";
             faults.push(Diagnostic::error("the kernel does not have ZFS").hint(hint));
         } else if layer.volume.is_some() {
@@ -360,24 +361,20 @@ pub(crate) fn check(hands: &mut Hands<'_>, layer: &ZfsLayer, devices: usize) -> 
             faults.push(Diagnostic::error("zfs-fuse has no volumes").hint(hint));
         }
     }
-    if in_kernel(hands.host) {
+    if in_kernel(ops.host) {
         faults.extend(unpinned(layer));
     } else if !layer.pinning.is_none() {
         let wanted = layer.pinning.cpus.as_deref().and_then(Pinning::numbers);
-        let runs_there = || Pinning::numbers(&server_cpus(hands)) == wanted && wanted.is_some();
-        if !runs_there() && pools(hands).is_ok() {
+        let runs_there = || Pinning::numbers(&server_cpus(ops)) == wanted && wanted.is_some();
+        if !runs_there() && pools(ops).is_ok() {
             let message = "zfs-fuse runs already, so `zfs.cpus` and `zfs.numa` have no effect";
             faults.push(Diagnostic::error(message).hint("end it first"));
         }
     }
     for (program, properties) in [("zfs", &layer.properties), ("zpool", &layer.pool)] {
         // Without arguments, the usage is printed, with all properties and their values.
-        let _ = hands.run(&[program, "get"], QUESTION);
-        let known = hands
-            .commands
-            .pop()
-            .map(|run| run.output)
-            .unwrap_or_default();
+        let _ = ops.run(&[program, "get"], QUESTION);
+        let known = ops.commands.pop().map(|run| run.output).unwrap_or_default();
         if known.contains("PROPERTY") {
             let faulty = properties
                 .iter()

@@ -43,19 +43,22 @@ pub(crate) fn inodes(steps: &[Step]) -> BTreeMap<PathBuf, Inode> {
 }
 
 /// What iodyno made at a path, opened without following a symbolic link.
-pub(super) struct Made {
+pub(super) struct ProvisionedInode {
     folder: OwnedFd,
     pub(super) itself: OwnedFd,
     name: PathBuf,
 }
 
-impl Made {
+impl ProvisionedInode {
     /// Opens it. Without a record of its inode, the folder that contains it must be one that iodyno made, or its path must
     /// not contain a symbolic link.
     ///
     /// # Errors
     /// Something else is there, or it cannot be opened.
-    pub(super) fn open(path: &Path, known: &BTreeMap<PathBuf, Inode>) -> io::Result<Made> {
+    pub(super) fn open(
+        path: &Path,
+        known: &BTreeMap<PathBuf, Inode>,
+    ) -> io::Result<ProvisionedInode> {
         let other = |what: &str| {
             Err(io::Error::other(format!(
                 "it is not what iodyno made: {what}"
@@ -90,7 +93,7 @@ impl Made {
             _ => {}
         }
         let name = PathBuf::from(name);
-        Ok(Made {
+        Ok(ProvisionedInode {
             folder,
             itself,
             name,
@@ -184,11 +187,11 @@ mod tests {
             let made = at.join("made");
             fs::create_dir_all(made.join("deep/er")).unwrap();
             symlink(at.join("theirs"), made.join("link")).unwrap();
-            Made::open(&made.join("disk0.img"), &known)
+            ProvisionedInode::open(&made.join("disk0.img"), &known)
                 .unwrap()
                 .remove_file()
                 .unwrap();
-            let folder = Made::open(&made, &known).unwrap();
+            let folder = ProvisionedInode::open(&made, &known).unwrap();
             assert_eq!(folder.path().unwrap(), made);
             folder.remove_folder().unwrap();
             assert!(!made.exists());
@@ -204,17 +207,20 @@ mod tests {
             fs::rename(&made, at.join("moved")).unwrap();
             symlink(at.join("theirs"), &made).unwrap();
             for path in [made.join("disk0.img"), made.clone()] {
-                let error = Made::open(&path, &known).err().unwrap().to_string();
+                let error = ProvisionedInode::open(&path, &known)
+                    .err()
+                    .unwrap()
+                    .to_string();
                 assert!(error.contains("it is not what iodyno made: "), "{error}");
             }
             // What was moved is reached through a link: it is the same file.
             fs::remove_file(&made).unwrap();
             symlink(at.join("moved"), &made).unwrap();
             assert_eq!(
-                Made::open(&made.join("disk0.img"), &known).is_ok(),
+                ProvisionedInode::open(&made.join("disk0.img"), &known).is_ok(),
                 !known.is_empty()
             );
-            assert!(Made::open(&made, &known).is_err());
+            assert!(ProvisionedInode::open(&made, &known).is_err());
             if known.is_empty() {
                 continue;
             }
@@ -223,8 +229,8 @@ mod tests {
             fs::rename(at.join("theirs"), &made).unwrap();
             let interrupted = BTreeMap::from([(made.clone(), known[&made])]);
             for known in [&known, &interrupted] {
-                assert!(Made::open(&made.join("disk0.img"), known).is_err());
-                assert!(Made::open(&made, known).is_err());
+                assert!(ProvisionedInode::open(&made.join("disk0.img"), known).is_err());
+                assert!(ProvisionedInode::open(&made, known).is_err());
             }
         }
     }
