@@ -7,6 +7,7 @@ use iodyno_model::Engine;
 
 use crate::file::{self, RwFlags};
 use crate::memory::Arena;
+use crate::result::errno;
 use crate::{
     Backend, BackendError, Capabilities, Clock, Completions, File, MonotonicClock, Op, OpKind, Slot,
 };
@@ -163,7 +164,7 @@ impl AioBackend {
                 continue;
             }
             let error = io::Error::last_os_error();
-            match file::errno(&error) {
+            match errno(&error) {
                 // The context is full: the rest is submitted by the next turn.
                 libc::EAGAIN | libc::EINTR => break,
                 libc::EFAULT => return Err(BackendError::new("submit to the AIO context", error)),
@@ -211,7 +212,7 @@ impl AioBackend {
         };
         if count < 0 {
             let error = io::Error::last_os_error();
-            return match file::errno(&error) {
+            return match errno(&error) {
                 libc::EINTR => Ok(()),
                 _ => Err(BackendError::new("wait for AIO events", error)),
             };

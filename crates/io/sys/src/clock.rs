@@ -1,6 +1,6 @@
 //! Clocks: CLOCK_MONOTONIC for real I/O, a virtual clock for simulations.
 
-use crate::Waker;
+use crate::event_queue::Waker;
 use crate::thread::{RunDelay, Usage, thread_usage};
 
 /// A clock in ns.

@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use iodyno_model::Engine;
 
+use crate::result::{status, transferred};
 use crate::{File, Op, OpKind, zones};
 
 /// Each write is durable when it ends, without times of the file.
@@ -36,24 +37,6 @@ impl RwFlags {
             write: both | flag(engine.atomic, RWF_ATOMIC),
         }
     }
-}
-
-/// Converts the result of a call: unchanged, or −errno.
-fn transferred(result: isize) -> i32 {
-    match result {
-        ..0 => -errno(&io::Error::last_os_error()),
-        result => result as i32,
-    }
-}
-
-/// Converts the status of a call: 0, or −errno.
-pub(crate) fn status(result: libc::c_int) -> i32 {
-    transferred(result as isize)
-}
-
-/// The errno of a failed system call.
-pub(crate) fn errno(error: &io::Error) -> i32 {
-    error.raw_os_error().unwrap_or(libc::EIO)
 }
 
 /// pread: bytes, or −errno.

@@ -13,6 +13,7 @@ pub mod bpf;
 mod clock;
 #[cfg(feature = "testing")]
 pub mod counting;
+mod event_queue;
 pub mod file;
 pub mod host;
 mod mapped;
@@ -20,6 +21,7 @@ pub mod memory;
 pub mod nbd;
 mod null;
 mod posix_aio;
+mod result;
 mod sim;
 pub mod socket;
 mod sync;
@@ -34,6 +36,7 @@ pub use backend::{
     Backend, BackendError, Capabilities, Completion, Completions, File, Op, OpKind, Slot,
 };
 pub use clock::{Clock, MonotonicClock, counter_khz};
+pub use event_queue::Waker;
 pub use mapped::MappedFiles;
 pub use nbd::NbdBackend;
 pub use null::NullBackend;
@@ -47,4 +50,4 @@ pub use uring::{
     Credentials, NvmeBackend, Transfer, TransferMemory, Transferred, Transfers, UringBackend, fuse,
 };
 pub use vhost_user::VhostUserBackend;
-pub use virtual_clock::{VirtualClock, Waker};
+pub use virtual_clock::VirtualClock;

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 
+use crate::result::status;
 use crate::{BackendError, File, Op, OpKind, SyncExecutor, file};
 
 /// Executes ops by copying to and from mapped files.
@@ -140,7 +141,7 @@ impl MappedFile {
     /// msync(MS_SYNC) of the whole mapping: 0, or −errno.
     fn sync(&self) -> i32 {
         // SAFETY: our own mapping.
-        file::status(unsafe { libc::msync(self.start.as_ptr().cast(), self.length, libc::MS_SYNC) })
+        status(unsafe { libc::msync(self.start.as_ptr().cast(), self.length, libc::MS_SYNC) })
     }
 }
 

@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 
 use crate::file;
 use crate::memory::Arena;
+use crate::result::errno;
 use crate::{
     Backend, BackendError, Capabilities, Clock, Completions, File, MonotonicClock, Op, OpKind, Slot,
 };
@@ -106,7 +107,7 @@ impl PosixAioBackend {
                         break;
                     }
                     Err(error) => {
-                        let result = -file::errno(&error);
+                        let result = -errno(&error);
                         completions.push(slot, result, submitted, self.clock.now());
                     }
                 }

@@ -6,37 +6,18 @@
 //! sleep. The simulation is therefore deterministic: it gives the same result on any host, whatever its
 //! speed and load.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::Clock;
+use crate::event_queue::{EventQueue, FIRST, Waker};
 use crate::thread::Usage;
-
-/// The actor that created the queue.
-const FIRST: usize = 0;
 
 /// A clock that advances only when all of its actors sleep. Clones belong to the same actor.
 #[derive(Debug, Clone)]
 pub struct VirtualClock {
     queue: Arc<EventQueue>,
     actor: Arc<Actor>,
-}
-
-/// Wakes a sleeping actor.
-#[derive(Debug, Clone)]
-pub struct Waker {
-    queue: Arc<EventQueue>,
-    actor: usize,
-}
-
-impl Waker {
-    /// The actor runs at the current time, after those that are already to run then. Called by the running actor; has no effect if
-    /// the other one does not sleep.
-    pub fn wake(&self) {
-        self.queue.wake(&mut self.queue.lock(), self.actor);
-    }
 }
 
 #[derive(Debug)]
@@ -46,109 +27,11 @@ struct Actor {
     runs: AtomicBool,
 }
 
-#[derive(Debug)]
-struct EventQueue {
-    /// Written only by the running actor, with the lock held.
-    now: AtomicU64,
-    /// Whether the first actor must run at once.
-    interrupted: AtomicBool,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// Earliest first: time, sequence number, actor.
-    events: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    /// Number of events so far: the sequence number of the next one.
-    orders: u64,
-    running: usize,
-    seats: Vec<Seat>,
-}
-
-#[derive(Debug, Default)]
-struct Seat {
-    woken: Arc<Condvar>,
-    /// Sequence number of the actor's only valid event; `None`: it does not sleep.
-    event: Option<u64>,
-}
-
-impl State {
-    /// Schedules `actor` at `instant`, replacing its previous event.
-    fn schedule(&mut self, actor: usize, instant: u64) {
-        let order = self.orders;
-        self.orders += 1;
-        self.seats[actor].event = Some(order);
-        self.events.push(Reverse((instant, order, actor)));
-    }
-
-    /// The earliest event, skipping those that were replaced.
-    fn next(&mut self) -> Option<(u64, usize)> {
-        loop {
-            let Reverse((instant, order, actor)) = *self.events.peek()?;
-            if self.seats[actor].event == Some(order) {
-                return Some((instant, actor));
-            }
-            self.events.pop();
-        }
-    }
-}
-
-impl EventQueue {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Advances time to the earliest event and lets its actor run.
-    fn hand_over(&self, state: &mut State) {
-        let Some((instant, actor)) = state.next() else {
-            return;
-        };
-        state.events.pop();
-        state.seats[actor].event = None;
-        state.running = actor;
-        self.now.store(self.now.load(Relaxed).max(instant), Relaxed);
-        state.seats[actor].woken.notify_one();
-    }
-
-    /// Wakes the first actor now if it sleeps.
-    fn wake_first(&self, state: &mut State) {
-        self.wake(state, FIRST);
-    }
-
-    fn wake(&self, state: &mut State, actor: usize) {
-        if state.seats[actor].event.is_some() {
-            state.schedule(actor, self.now.load(Relaxed));
-        }
-    }
-
-    /// Puts `actor` to sleep until `instant` and lets others run.
-    fn sleep(&self, mut state: MutexGuard<'_, State>, actor: usize, instant: u64) {
-        state.schedule(actor, instant);
-        self.hand_over(&mut state);
-        self.wait_for_turn(state, actor);
-    }
-
-    fn wait_for_turn(&self, mut state: MutexGuard<'_, State>, actor: usize) {
-        let woken = Arc::clone(&state.seats[actor].woken);
-        while state.running != actor {
-            state = woken.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
 impl VirtualClock {
     /// Creates a queue that starts at time `start`, with its first actor, which runs.
     pub fn starting_at(start: u64) -> VirtualClock {
-        let state = State {
-            seats: vec![Seat::default()],
-            ..State::default()
-        };
         VirtualClock {
-            queue: Arc::new(EventQueue {
-                now: AtomicU64::new(start),
-                interrupted: AtomicBool::new(false),
-                state: Mutex::new(state),
-            }),
+            queue: Arc::new(EventQueue::starting_at(start)),
             actor: Arc::new(Actor {
                 number: FIRST,
                 runs: AtomicBool::new(true),
@@ -159,12 +42,10 @@ impl VirtualClock {
     /// Creates another actor of this queue. It runs from the time given to [`VirtualClock::start`]: the
     /// first use of its clock waits for that.
     pub fn actor(&self) -> VirtualClock {
-        let mut state = self.queue.lock();
-        state.seats.push(Seat::default());
         VirtualClock {
             queue: Arc::clone(&self.queue),
             actor: Arc::new(Actor {
-                number: state.seats.len() - 1,
+                number: self.queue.add(),
                 runs: AtomicBool::new(false),
             }),
         }
@@ -263,8 +144,10 @@ impl Clock for VirtualClock {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Mutex;
     use std::thread;
+
+    use super::*;
 
     #[test]
     fn a_single_actor_advances_time_by_sleeping() {

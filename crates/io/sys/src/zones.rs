@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 
-use crate::file::status;
+use crate::result::status;
 
 /// The unit of lengths in the calls, bytes.
 const SECTOR: u64 = 512;

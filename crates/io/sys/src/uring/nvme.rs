@@ -9,8 +9,9 @@ use iodyno_model::Engine;
 
 use super::abi::{Sqe, op, setup};
 use super::rings::Rings;
-use crate::file::{self, status};
+use crate::file;
 use crate::memory::{Arena, Plain};
+use crate::result::status;
 use crate::{
     Backend, BackendError, Capabilities, Clock, Completions, File, MonotonicClock, Op, OpKind, Slot,
 };
