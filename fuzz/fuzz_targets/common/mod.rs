@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use iodyno_model::Telemetry;
-use iodyno_target::Roots;
+use iodyno_host::Roots;
 use iodyno_telemetry::{Scope, Collector};
 
 /// Samples the host below `root` once a second for as long as `change` says that it changed it, and holds of each sample that

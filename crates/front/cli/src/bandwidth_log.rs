@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use iodyno_guard::create_output;
 use iodyno_model::{Diagnostic, Direction, Frame, Step};
-use iodyno_target::create_output;
 
 use crate::exit::Exit;
 use crate::failure::{Failure, reason};

@@ -78,7 +78,7 @@ fn capacity(provision: &Provision, here: bool) -> Option<Capacity> {
         Layer::Zfs(zfs) => Some(limited("zfs.volume", zfs.volume?)),
         // Image files are checked themselves.
         Layer::Directory { path } if here && !files && path.is_dir() => Some(Capacity {
-            bytes: iodyno_target::space::room(path).ok()?.bytes,
+            bytes: iodyno_host::space::room(path).ok()?.bytes,
             remedy: format!("free space in `{}`", path.display()),
         }),
         _ => None,

@@ -4,10 +4,10 @@ use std::cell::{Cell, OnceCell};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use iodyno_guard::refuse_planted_link;
 use iodyno_model::{Diagnostic, PlannedNode, Severity};
 use iodyno_report::Style;
 use iodyno_store::{SqliteStore, StoreError, default_path};
-use iodyno_target::refuse_planted_link;
 use serde::Serialize;
 
 use crate::failure::{Failure, chain};
@@ -79,7 +79,7 @@ impl Context {
     /// The store's path. No store is created among device nodes.
     fn path_to_write(&self) -> Result<PathBuf, Failure> {
         let path = self.store_path()?;
-        if std::fs::symlink_metadata(&path).is_ok() || !iodyno_target::among_devices(&path) {
+        if std::fs::symlink_metadata(&path).is_ok() || !iodyno_guard::among_devices(&path) {
             return Ok(path);
         }
         let fault = format!(

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use iodyno_host::Roots;
 use iodyno_lab::{Ended, Lab, PROBE, Permission, Progress, ResumeError, RunEnd};
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, ExportUri, Plan, RunId, RunState, Severity, StopRequest, Target};
 use iodyno_runner::{Event, StopFlag};
 use iodyno_store::SqliteStore;
-use iodyno_target::Roots;
 use iodyno_units::{Nanos, counted};
 
 use crate::begun;
@@ -177,7 +177,7 @@ pub(crate) fn carry_out(
         store,
         store_files: store.files(),
         store_stack: store.path().map_or_else(Vec::new, |path| {
-            iodyno_target::stack::describe(path, &Roots::host()).stack
+            iodyno_host::stack::describe(path, &Roots::host()).stack
         }),
         nodes,
         stop: &stop,

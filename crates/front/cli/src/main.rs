@@ -44,8 +44,8 @@ use crate::failure::Failure;
 use crate::terminal::Terminal;
 
 fn main() -> ExitCode {
-    if iodyno_guest::init::is_init(std::env::args_os().next().as_deref()) {
-        return iodyno_guest::init::run();
+    if iodyno_storage::guest::init::is_init(std::env::args_os().next().as_deref()) {
+        return iodyno_storage::guest::init::run();
     }
     signals::block();
     if let Some(argument) = args::not_utf8() {

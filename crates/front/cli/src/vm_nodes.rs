@@ -7,11 +7,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use iodyno_host::StateFolders;
 use iodyno_model::{
     Configuration, Diagnostic, DiskBackend, Layer, NodeAddress, PlannedNode, Provision, Target,
     VmAddress, VmDisk, VmLayer, VmStorage,
 };
-use iodyno_target::StateFolders;
 
 use crate::configurations::configurations;
 use crate::failure::Failure;

@@ -5,8 +5,8 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use iodyno_host::Roots;
 use iodyno_model::SeriesKind;
-use iodyno_target::Roots;
 use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 
 /// The largest share of one core for all samplers together, at an interval of 1 s.

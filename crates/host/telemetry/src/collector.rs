@@ -1,7 +1,7 @@
 //! Samples all series and converts readings to counts.
 
+use iodyno_host::Roots;
 use iodyno_model::{SamplerCost, Telemetry};
-use iodyno_target::Roots;
 
 use crate::samplers;
 use crate::scope::Scope;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use iodyno_host::Roots;
 use iodyno_sys::counting::{CountingAllocator, allocations};
-use iodyno_target::Roots;
 use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 
 #[global_allocator]

@@ -14,10 +14,10 @@ use std::process::{self, ExitStatus, Stdio};
 use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
+use iodyno_host::Owner;
 use iodyno_model::{BoundPlan, Diagnostic, Outcome, Settling, Step};
-use iodyno_target::Owner;
-use iodyno_target::layers::{Cleaned, Guest, ProvisionRequest, Provisioned, TornDown};
-use iodyno_target::settle::Unsettled;
+use iodyno_storage::layers::{Cleaned, Guest, ProvisionRequest, Provisioned, TornDown};
+use iodyno_storage::settle::Unsettled;
 use iodyno_units::Nanos;
 
 use crate::death::Death;

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use iodyno_engine::trace::TracedOp;
+use iodyno_host::{Roots, identity, space, stack};
 use iodyno_model::{BoundPlan, Diagnostic, Forecast, Job, KnownTarget};
-use iodyno_target::{Roots, identity, space, stack};
 
 use crate::exports;
 use crate::files::{Files, room_needed};

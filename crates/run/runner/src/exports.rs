@@ -5,10 +5,10 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use iodyno_engine::{ClonePart, CloneSpec, Service};
+use iodyno_guard::export::{self, Connected, Use};
 use iodyno_model::{
     Admission, Blocks, BoundPlan, Diagnostic, EngineKind, ExportUri, Job, TargetUse,
 };
-use iodyno_target::export::{self, Connected, Use};
 
 use crate::faults::{self, Unready, at_job};
 use crate::resolve::ResolvedFile;

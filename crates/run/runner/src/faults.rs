@@ -1,7 +1,7 @@
 //! Why a trial does not begin, and diagnostics that name a job.
 
+use iodyno_guard::AdmitError;
 use iodyno_model::{Admission, BoundPlan, Diagnostic, Job, TargetUse};
-use iodyno_target::AdmitError;
 
 /// Why a trial does not begin.
 #[derive(Debug, PartialEq, Eq)]

@@ -8,14 +8,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use iodyno_engine::JobFile;
+use iodyno_guard::{AdmitError, Admitted, Guard, Kind, OpenFlags, Request, WrittenDevice};
+use iodyno_host::space::{self, Need};
+use iodyno_host::{Roots, identity, state_folder};
 use iodyno_model::{
     Admission, Blocks, BoundPlan, Diagnostic, Engine, EngineKind, FileAdvice, FileState, Job,
     KnownTarget, Order, SharedFiles,
-};
-use iodyno_target::identity;
-use iodyno_target::space::{self, Need};
-use iodyno_target::{
-    AdmitError, Admitted, Guard, Kind, OpenFlags, Request, Roots, WrittenDevice, state_folder,
 };
 use rustix::fs::{Advice, fadvise};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -80,7 +78,7 @@ impl TrialFile {
     fn state(&self) -> FileState {
         let file = self.admitted.kind == Kind::File;
         let unwritten = match file {
-            true => iodyno_target::extents::unwritten(&self.admitted),
+            true => iodyno_host::extents::unwritten(&self.admitted),
             false => Ok(None),
         };
         FileState {

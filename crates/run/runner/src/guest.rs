@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use iodyno_guest::BOOT_LIMIT;
 use iodyno_model::{Layer, Provision, ZfsOrigin};
-use iodyno_target::layers::{Guest, ProvisionRequest};
+use iodyno_storage::guest::BOOT_LIMIT;
+use iodyno_storage::layers::{Guest, ProvisionRequest};
 
 use crate::process::{Connection, Launcher};
 

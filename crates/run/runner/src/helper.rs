@@ -10,9 +10,9 @@ use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use iodyno_host::Owner;
 use iodyno_model::Settling;
-use iodyno_target::Owner;
-use iodyno_target::settle::Unsettled;
+use iodyno_storage::settle::Unsettled;
 
 use crate::operations::OrphanFolder;
 use crate::process::{Launcher, NodeProcess, Report};
@@ -33,7 +33,7 @@ const EXAMINED: Duration = Duration::from_secs(30);
 /// From SIGKILL to abandoning the process.
 const AFTER_KILL: Duration = Duration::from_millis(300);
 
-/// Settles the host as [`iodyno_target::settle::settle`] does. Returns within 0.5 s after `stop` is set.
+/// Settles the host as [`iodyno_storage::settle::settle`] does. Returns within 0.5 s after `stop` is set.
 pub(crate) fn settle<'a>(
     node: &dyn Launcher,
     settling: &Settling,

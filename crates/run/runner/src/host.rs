@@ -1,8 +1,8 @@
 //! The host's counters over the measured time.
 
+use iodyno_host::Roots;
+use iodyno_host::counters::{self, Snapshot};
 use iodyno_model::{HostUse, TargetInfo};
-use iodyno_target::Roots;
-use iodyno_target::counters::{self, Snapshot};
 
 /// The host's counters at the start and the end of the measured time.
 #[derive(Debug)]

@@ -285,7 +285,8 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use iodyno_target::{Guard, Intent, OpenFlags, Request, Roots};
+    use iodyno_guard::{Guard, Intent, OpenFlags, Request};
+    use iodyno_host::Roots;
 
     use super::*;
     use crate::resolve::FileKind;

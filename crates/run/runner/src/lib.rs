@@ -62,10 +62,10 @@ mod worker;
 pub use child::LocalNode;
 pub use death::Death;
 pub use fio::{FioNode, serve_fio};
-pub use iodyno_target::layers::{
+pub use iodyno_storage::layers::{
     Cleaned, Guest, Orphan, OtherUser, ProvisionRequest, Provisioned, TornDown,
 };
-pub use iodyno_target::settle::Unsettled;
+pub use iodyno_storage::settle::Unsettled;
 pub use log_compression::inflate_log;
 pub use operations::folder_name;
 pub use probe::{HostProbe, PathKind, Probe};

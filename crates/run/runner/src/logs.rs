@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use iodyno_engine::{OpLog, OpRecord};
+use iodyno_guard::{append_output, create_output};
 use iodyno_model::{Direction, FIO_BINS, Histogram, IoPriority, Logs};
-use iodyno_target::{append_output, create_output};
 
 use crate::gain::Gain;
 use crate::iolog::Iolog;

@@ -9,10 +9,11 @@ use std::thread::{self, JoinHandle};
 use iodyno_engine::{
     BlocksPart, ClonePart, CloneSpec, OutputFiles, ReplayPart, SharedFlow, Simulated,
 };
+use iodyno_guard::create_output;
+use iodyno_host::{Roots, environment};
 use iodyno_model::{
     BoundPlan, Diagnostic, EngineKind, Environment, FileState, Job, Step, Target, Work,
 };
-use iodyno_target::{Roots, create_output, environment};
 
 use crate::clock;
 use crate::control::Control;

@@ -5,9 +5,10 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use iodyno_guard::export::{self, Use};
+use iodyno_host::block::DeviceNumber;
+use iodyno_host::{Roots, nvme};
 use iodyno_model::{Diagnostic, ExportUri};
-use iodyno_target::export::{self, Use};
-use iodyno_target::{DeviceNumber, Roots, nvme};
 use rustix::fs::{Access, AtFlags, CWD, accessat, major, minor};
 
 /// The kind of a path.
@@ -91,9 +92,7 @@ impl Probe for HostProbe {
     }
 
     fn free(&self, folder: &Path) -> Option<u64> {
-        iodyno_target::space::room(folder)
-            .ok()
-            .map(|room| room.bytes)
+        iodyno_host::space::room(folder).ok().map(|room| room.bytes)
     }
 
     fn device_path(&self, major: u32, minor: u32) -> Option<PathBuf> {

@@ -11,10 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use iodyno_host::{Owner, Roots};
 use iodyno_model::Diagnostic;
 use iodyno_model::printable::on_one_line;
-use iodyno_target::Owner;
-use iodyno_target::Roots;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::clock;

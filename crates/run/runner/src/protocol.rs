@@ -7,14 +7,13 @@
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
+use iodyno_host::{Owner, Roots, boot_id};
 use iodyno_model::{
     BoundPlan, Diagnostic, EngineKind, Environment, Forecast, Frame, Job, KnownTarget, Outcome,
     Part, SeriesKind, Settling, Step, TargetInfo, TelemetryBatch,
 };
-use iodyno_target::Roots;
-use iodyno_target::layers::{Cleaned, ProvisionRequest, Provisioned, TornDown};
-use iodyno_target::settle::Unsettled;
-use iodyno_target::{Owner, boot_id};
+use iodyno_storage::layers::{Cleaned, ProvisionRequest, Provisioned, TornDown};
+use iodyno_storage::settle::Unsettled;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

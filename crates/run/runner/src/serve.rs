@@ -8,10 +8,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use iodyno_guard::WrittenDevice;
+use iodyno_host::{Owner, Roots, stack};
 use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Outcome, Settling, Step, StopRequest};
-use iodyno_target::Owner;
-use iodyno_target::settle::settle;
-use iodyno_target::{Roots, WrittenDevice, stack};
+use iodyno_storage::settle::settle;
 use iodyno_units::Nanos;
 use rustix::process::{Pid, kill_process};
 

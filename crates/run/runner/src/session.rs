@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use iodyno_model::{BoundPlan, ClockOffset, ClockRate, Diagnostic, Outcome, Settling, StopRequest};
-use iodyno_target::layers::{Cleaned, Guest, ProvisionRequest, Provisioned, TornDown};
-use iodyno_target::settle::Unsettled;
+use iodyno_storage::layers::{Cleaned, Guest, ProvisionRequest, Provisioned, TornDown};
+use iodyno_storage::settle::Unsettled;
 
 use crate::clock;
 use crate::death::Death;

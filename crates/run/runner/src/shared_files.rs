@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use iodyno_engine::{SharedFilesPart, SharedFilesState};
+use iodyno_guard::Kind;
 use iodyno_model::{Diagnostic, EngineKind, Job, SharedFiles, SharedMode};
-use iodyno_target::Kind;
 use rustix::fs::{FileType, fstat, ftruncate, lstat};
 use rustix::io::retry_on_intr;
 

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use iodyno_engine::Service;
+use iodyno_guard::export::Use;
+use iodyno_guard::share::{self, Found, OpenFile, Share, ShareFlags};
 use iodyno_model::{
     BoundPlan, Diagnostic, Engine, EngineKind, ExportUri, Fallocate, FileState, Job,
 };
-use iodyno_target::export::Use;
-use iodyno_target::share::{self, Found, OpenFile, Share, ShareFlags};
 use iodyno_units::Bytes;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

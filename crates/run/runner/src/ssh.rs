@@ -19,9 +19,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use iodyno_host::Owner;
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, RunId, SshAddress};
-use iodyno_target::Owner;
 use rustix::fs::FlockOperation;
 use sha2::{Digest, Sha256};
 

@@ -10,7 +10,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use iodyno_model::Diagnostic;
-use iodyno_target::layers::{self, Cleaned, ProvisionRequest, Provisioned, TornDown};
+use iodyno_storage::layers::{self, Cleaned, ProvisionRequest, Provisioned, TornDown};
 
 use crate::control::Control;
 use crate::guest::{self, GuestNode};

@@ -5,9 +5,9 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
+use iodyno_host::Roots;
+use iodyno_host::counters::{DiskStats, disk_stats};
 use iodyno_model::{StackLayer, TargetInfo};
-use iodyno_target::Roots;
-use iodyno_target::counters::{DiskStats, disk_stats};
 
 use crate::clock;
 use crate::control::Control;

@@ -13,8 +13,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
+use iodyno_host::{Roots, counters};
 use iodyno_model::{SamplerCost, Sampling, TargetInfo, Telemetry, TelemetryBatch};
-use iodyno_target::{Roots, counters};
 use iodyno_telemetry::{Collector, Devices, Pools, ProcessName, Scope};
 
 use crate::clock;

@@ -15,8 +15,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use iodyno_engine::{RecordedBlocks, RecordedUnit, RecordedWriter, WrittenBlocks, verified_unit};
+use iodyno_host::{Roots, identity, state_folder};
 use iodyno_model::{Blocks, Diagnostic, Job, LoadState, Work};
-use iodyno_target::{Roots, identity, state_folder};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 

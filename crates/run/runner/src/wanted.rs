@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use iodyno_guard::Intent;
 use iodyno_model::{Blocks, EngineKind, Fallocate, Job, Target, Work};
-use iodyno_target::Intent;
 
 use crate::resolve::{FileKind, FileUse, Resolved};
 

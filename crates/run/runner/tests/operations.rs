@@ -1,7 +1,7 @@
 //! Complete trials of file operations, with this program as the node.
 #![allow(clippy::print_stderr, missing_docs)]
 
-#[path = "../../../host/target/tests/common/mod.rs"]
+#[path = "../../../host/guard/tests/common/mod.rs"]
 mod common;
 #[path = "operations/drains.rs"]
 mod drains;

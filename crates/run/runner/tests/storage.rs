@@ -1,7 +1,7 @@
 //! Storage that is made and undone on this host, with this program as the helper process.
 #![allow(clippy::print_stderr, missing_docs)]
 
-#[path = "../../../host/target/tests/common/mod.rs"]
+#[path = "../../../host/guard/tests/common/mod.rs"]
 mod common;
 #[path = "storage/kills.rs"]
 mod kills;

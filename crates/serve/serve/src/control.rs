@@ -16,11 +16,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use iodyno_host::{Roots, socket_folder, socket_name};
 use iodyno_mirror::core::{Cause, Change, Errno, Failure, Notice};
 use iodyno_mirror::superblock::{Fork, Geometry, LegState};
 use iodyno_model::Diagnostic;
-use iodyno_target::layers::socket_name;
-use iodyno_target::{Roots, socket_folder};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 

@@ -10,12 +10,13 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use iodyno_guard::{AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Request};
+use iodyno_host::Roots;
 use iodyno_mirror::assembly::{self, Assembly, Fault};
 use iodyno_mirror::core::{self, Mirror, Stored};
 use iodyno_mirror::intent::Bits;
 use iodyno_mirror::superblock::{BLOCK, COPIES, DATA, LOG, Superblock, Unreadable};
 use iodyno_model::Diagnostic;
-use iodyno_target::{AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Request, Roots};
 use rustix::fs::{FlockOperation, flock};
 use uuid::Uuid;
 
@@ -207,7 +208,7 @@ pub(crate) fn apart<'a>(
 ) -> Result<(), Diagnostic> {
     let roots = Roots::host();
     let mut others = others.into_iter();
-    let common = others.find(|other| iodyno_target::share_storage(&leg.file, &other.file, &roots));
+    let common = others.find(|other| iodyno_guard::share_storage(&leg.file, &other.file, &roots));
     common.map_or(Ok(()), |other| {
         Err(Diagnostic::error(format!(
             "`{}` and `{}` are on the same file or device: a write to one may change the other",

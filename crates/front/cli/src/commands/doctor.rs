@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use iodyno_host::{Roots, counters, environment};
 use iodyno_model::{CheckState, Diagnostic, Environment, Telemetry};
 use iodyno_report::doctor as report;
-use iodyno_target::{Roots, counters, environment};
 use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 use iodyno_units::Nanos;
 

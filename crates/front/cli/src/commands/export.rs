@@ -5,10 +5,10 @@ use std::io::{self, BufWriter, ErrorKind, Write, stdout};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use iodyno_guard::{name_output, new_output, unnamed_output};
 use iodyno_model::{RunId, TrialState, Workload};
 use iodyno_report::parquet::{self, Block, ParquetError, ParquetFile};
 use iodyno_store::{OwnNames, Run, SqliteStore, Store, StoreError};
-use iodyno_target::{name_output, new_output, unnamed_output};
 
 use crate::args::{ExportArgs, ExportFormat};
 use crate::commands::series::each_series;

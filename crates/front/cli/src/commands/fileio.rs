@@ -4,13 +4,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
+use iodyno_guard::{Guard, Intent, OpenFlags, Request};
+use iodyno_host::Roots;
 use iodyno_lab::Progress;
 use iodyno_model::printable::{on_one_line, shell_word as quoted};
 use iodyno_model::{Diagnostic, Job, NodeAddress, Plan, PlannedNode, Severity, Target};
 use iodyno_report::sysbench as report;
 use iodyno_runner::Event;
 use iodyno_sysbench::{self as sysbench, Action, Command};
-use iodyno_target::{Guard, Intent, OpenFlags, Request, Roots};
 use iodyno_units::Nanos;
 
 use crate::args::{ExperimentArgs, FileioArgs, called_by_other_name};

@@ -10,6 +10,8 @@ use clap::CommandFactory;
 use iodyno_fio::{
     Action, CommandLine, Eta, OutputFormat, OutputOptions, OwnFlags, SystemHost, parse_command_line,
 };
+use iodyno_guard::open_output;
+use iodyno_host::counters::devices;
 use iodyno_judge::device_use;
 use iodyno_lab::Progress;
 use iodyno_model::{Diagnostic, Outcome, Plan, Severity, Trial, TrialKey, Workload};
@@ -17,7 +19,6 @@ use iodyno_report::fio::{VERSION, banner};
 use iodyno_report::safe_text;
 use iodyno_runner::{Event, inflate_log};
 use iodyno_store::{SqliteStore, Store as _};
-use iodyno_target::{counters::devices, open_output};
 
 use crate::args::{Cli, FioArgs, called_by_other_name};
 use crate::bandwidth_log::BandwidthLog;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use clap_mangen::Man;
-use iodyno_target::{among_devices, open_output};
+use iodyno_guard::{among_devices, open_output};
 
 use crate::args::{Cli, ManArgs};
 use crate::exit::Exit;

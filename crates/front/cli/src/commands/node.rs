@@ -5,8 +5,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use iodyno_guest::port::{self, NodeExit};
-use iodyno_guest::{BOOT_LIMIT, Machine, ssh};
+use iodyno_storage::guest::port::{self, NodeExit};
+use iodyno_storage::guest::{BOOT_LIMIT, Machine, ssh};
 
 use crate::args::NodeArgs;
 use crate::screen;

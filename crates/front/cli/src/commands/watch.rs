@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use crossterm::{cursor, execute, queue, style, terminal};
+use iodyno_host::{Roots, environment};
 use iodyno_judge::figures;
 use iodyno_model::{Diagnostic, FigureTable, SeriesKind, SeriesShape, Telemetry};
 use iodyno_report::safe_text;
 use iodyno_report::watch::{self, History, Key, Live, WatchView};
-use iodyno_target::{Roots, environment};
 use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 
 use crate::args::{WatchArgs, each_once};

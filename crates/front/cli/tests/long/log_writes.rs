@@ -88,7 +88,8 @@ fn log_in(images: &Path) -> Option<PathBuf> {
 
 #[test]
 fn ext4_is_whole_after_a_loss_of_power_at_any_flush() {
-    let cache = iodyno_guest::cache_folder(geteuid().is_root(), |name| std::env::var_os(name));
+    let cache =
+        iodyno_storage::guest::cache_folder(geteuid().is_root(), |name| std::env::var_os(name));
     let kernel = cache.unwrap_or_default().join("kernel");
     if !kernel.join("boot").is_dir() {
         return skip("there is no kernel for guests: run `make guest-kernel`");

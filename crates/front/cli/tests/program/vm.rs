@@ -22,7 +22,8 @@ fn kernel() -> Result<PathBuf, &'static str> {
     if !has_program("qemu-system-x86_64") {
         return Err("qemu-system-x86_64 is not installed");
     }
-    let cache = iodyno_guest::cache_folder(geteuid().is_root(), |name| std::env::var_os(name));
+    let cache =
+        iodyno_storage::guest::cache_folder(geteuid().is_root(), |name| std::env::var_os(name));
     let kernel = cache.unwrap_or_default().join("kernel");
     match kernel.join("boot").is_dir() {
         true => Ok(kernel),

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::PathBuf;
 
+use iodyno_host::Roots;
 use iodyno_model::{ARC, SeriesKind, SeriesRow};
-use iodyno_target::Roots;
 
 use super::background::BackgroundSampler;
 use crate::sampler::{Read, Readings, Sampler};

@@ -1,8 +1,8 @@
 //! Times of requests at block devices, which programs in the kernel count (`sys::bpf`).
 
+use iodyno_host::Roots;
 use iodyno_model::{SeriesColumn, SeriesKind, SeriesRow};
 use iodyno_sys::bpf::block::{BlockTrace, Device, Direction, Requests, TraceError};
-use iodyno_target::Roots;
 
 use crate::layout::listed;
 use crate::sampler::{Fill, Read, Readings, Sampler};

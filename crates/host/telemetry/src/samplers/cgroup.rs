@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use iodyno_host::Roots;
+use iodyno_host::control_group::{ControlGroup, Version, groups};
 use iodyno_model::{CGROUP, Reading, SeriesColumn, SeriesKind, SeriesRow};
-use iodyno_target::Roots;
-use iodyno_target::control_group::{ControlGroup, Version, groups};
 
 use crate::sampler::{Read, Readings, Sampler};
 use crate::scope::Devices;

@@ -1,8 +1,8 @@
 //! CPU time by CPU, from /proc/stat.
 
+use iodyno_host::Roots;
+use iodyno_host::counters::{CpuTimes, NS_A_TICK, times_by_cpu};
 use iodyno_model::{CPU, SeriesKind, SeriesRow};
-use iodyno_target::Roots;
-use iodyno_target::counters::{CpuTimes, NS_A_TICK, times_by_cpu};
 
 use crate::sampler::{Read, Readings, Sampler};
 use crate::text::Text;

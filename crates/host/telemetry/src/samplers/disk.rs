@@ -1,8 +1,8 @@
 //! Block devices, from /proc/diskstats.
 
+use iodyno_host::Roots;
+use iodyno_host::counters::{DiskStats, disk_lines};
 use iodyno_model::{DISK, SeriesColumn, SeriesKind, SeriesRow};
-use iodyno_target::Roots;
-use iodyno_target::counters::{DiskStats, disk_lines};
 
 use super::pool_devices::PoolDevices;
 use crate::layout::listed;

@@ -9,8 +9,8 @@ mod serving;
 
 use std::mem;
 
+use iodyno_host::Roots;
 use iodyno_model::{Reading, SeriesColumn, SeriesKind, SeriesRow, SeriesUnit};
-use iodyno_target::Roots;
 
 use crate::sampler::{Read, Readings, Sampler};
 use crate::scope::Devices;

@@ -1,7 +1,7 @@
 //! Load averages and the scheduler's counters, from /proc/loadavg and /proc/stat.
 
+use iodyno_host::Roots;
 use iodyno_model::{LOAD, SeriesKind, SeriesRow};
-use iodyno_target::Roots;
 
 use crate::sampler::{Read, Readings, Sampler};
 use crate::text::Text;

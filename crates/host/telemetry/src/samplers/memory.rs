@@ -1,7 +1,7 @@
 //! Memory, from /proc/meminfo, and the limits of dirty pages, from /proc/vmstat.
 
+use iodyno_host::Roots;
 use iodyno_model::{MEMORY, SeriesKind, SeriesRow};
-use iodyno_target::Roots;
 
 use crate::sampler::{Read, Readings, Sampler};
 use crate::text::Text;

@@ -23,7 +23,7 @@ mod processes;
 mod reclaim;
 mod requests;
 
-use iodyno_target::Roots;
+use iodyno_host::Roots;
 
 pub use block::may_trace_block;
 pub use pool_text::{PoolReport, PoolRow, pool_reports};

@@ -1,7 +1,7 @@
 //! Network interfaces, from /proc/net/dev.
 
+use iodyno_host::Roots;
 use iodyno_model::{NETWORK, SeriesColumn, SeriesKind, SeriesRow};
-use iodyno_target::Roots;
 
 use crate::sampler::{Read, Readings, Sampler};
 use crate::text::Text;

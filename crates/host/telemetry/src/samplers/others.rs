@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use std::io;
 use std::time::{Duration, Instant};
 
+use iodyno_host::Roots;
 use iodyno_model::{OTHERS, SeriesColumn, SeriesKind, SeriesRow};
-use iodyno_target::Roots;
 
 use super::process_tree::ProcessTree;
 use super::processes::{FUSE, Processes};

@@ -8,8 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use iodyno_host::Roots;
 use iodyno_model::{POOL, SeriesColumn, SeriesKind, SeriesRow};
-use iodyno_target::Roots;
 
 use super::arc::{has_zfs_fuse, runs_zfs_fuse};
 use super::pool_child::{Command, Iostat, Pace};

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use iodyno_target::{Roots, counters, stack};
+use iodyno_host::{Roots, counters, stack};
 
 use super::pool_text::PoolReport;
 

@@ -1,7 +1,7 @@
 //! Pressure stall information by resource, from /proc/pressure.
 
+use iodyno_host::Roots;
 use iodyno_model::{PRESSURE, SeriesKind, SeriesRow};
-use iodyno_target::Roots;
 
 use crate::sampler::{Fill, Read, Readings, Sampler};
 use crate::text::Text;

@@ -12,9 +12,9 @@ use std::collections::HashMap;
 use std::io;
 use std::time::{Duration, Instant};
 
+use iodyno_host::Roots;
+use iodyno_host::counters::NS_A_TICK;
 use iodyno_model::{MirrorLayer, PROCESS, SeriesColumn, SeriesKind, SeriesRow};
-use iodyno_target::Roots;
-use iodyno_target::counters::NS_A_TICK;
 
 use super::mirror::Mirror;
 use super::process_tree::ProcessTree;
@@ -130,7 +130,7 @@ impl Process {
                     None => self.processes.name(pid),
                 };
                 let mirror = (name == MirrorLayer::PROCESS)
-                    .then(|| Mirror::of(&iodyno_target::socket_folder(), pid));
+                    .then(|| Mirror::of(&iodyno_host::socket_folder(), pid));
                 self.found.push(MatchedProcess {
                     pid,
                     name: place,

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use iodyno_target::layers::started_for;
+use iodyno_host::started_for;
 
 use crate::scope::ProcessName;
 
@@ -198,7 +198,7 @@ pub(super) mod fake {
     use std::fs;
     use std::path::Path;
 
-    use iodyno_target::Roots;
+    use iodyno_host::Roots;
     use tempfile::TempDir;
 
     pub(crate) struct Proc {

@@ -1,7 +1,7 @@
 //! Reclaim and swap, from /proc/vmstat.
 
+use iodyno_host::Roots;
 use iodyno_model::{RECLAIM, SeriesKind, SeriesRow};
-use iodyno_target::Roots;
 
 use crate::sampler::{Read, Readings, Sampler};
 use crate::text::Text;

@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use iodyno_host::Roots;
 use iodyno_model::{SeriesKind, SeriesShape, Telemetry};
-use iodyno_target::Roots;
 use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 
 pub(crate) const SECOND: i64 = 1_000_000_000;

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use iodyno_host::Roots;
+use iodyno_host::counters::{CpuTimes, NS_A_TICK, times_by_cpu};
 use iodyno_model::SeriesKind::{self, Cpu, Disk, Load, Memory, Reclaim};
-use iodyno_target::Roots;
-use iodyno_target::counters::{CpuTimes, NS_A_TICK, times_by_cpu};
 use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 
 use crate::host::{Host, Received, SECOND, VMSTAT};

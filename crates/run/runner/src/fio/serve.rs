@@ -13,8 +13,8 @@ use iodyno_model::{
     Admission, BoundPlan, Diagnostic, EngineKind, Environment, Forecast, Outcome, StackLayer, Step,
     TargetInfo, TargetUse,
 };
-use iodyno_target::layers::Cleaned;
-use iodyno_target::settle::Unsettled;
+use iodyno_storage::layers::Cleaned;
+use iodyno_storage::settle::Unsettled;
 use iodyno_units::Nanos;
 
 use super::job_file::{self, Place};

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use iodyno_host::Roots;
+use iodyno_host::space::{self, Need, Shortage};
 use iodyno_model::{Action, BoundPlan, Diagnostic, Needs, Operations};
-use iodyno_target::Roots;
-use iodyno_target::space::{self, Need, Shortage};
 use iodyno_units::Bytes;
 
 /// Size of the blocks in which data are allocated, bytes.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use iodyno_engine::operations::OperationsPart;
+use iodyno_guard::{Guard, Intent, OpenFlags, Request};
+use iodyno_host::{Roots, space};
 use iodyno_model::{Admission, BoundPlan, Diagnostic, FileState, Job, Operations};
-use iodyno_target::{Guard, Intent, OpenFlags, Request, Roots, space};
 use rustix::fs::fsync;
 use rustix::io::retry_on_intr;
 

@@ -3,9 +3,8 @@
 //! Invariant: stuck storage does not delay the part. It is not accessed before the part is sent.
 
 use iodyno_engine::WrittenBlocks;
+use iodyno_host::{Roots, stack};
 use iodyno_model::{EndedBy, HostUse, Outcome, Part, SamplerCost, Step, StepTime};
-use iodyno_target::Roots;
-use iodyno_target::stack;
 
 use super::Trial;
 use crate::assemble::{self, Ended};

@@ -9,7 +9,7 @@ use iodyno_model::{
     VdevGroup, ZfsLayer, ZfsOrigin,
 };
 use iodyno_runner::{LocalNode, Node, ProvisionRequest, Provisioned, StopFlag};
-use iodyno_target::layers::{TornDown, tear_down};
+use iodyno_storage::layers::{TornDown, tear_down};
 
 use crate::common::{alone, is_root, run, skip};
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use iodyno_target::Roots;
+use iodyno_host::Roots;
 
 use crate::scope::Devices;
 

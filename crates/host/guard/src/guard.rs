@@ -1,0 +1,469 @@
+//! The guard: decides whether a target may be opened, and opens it.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use iodyno_host::block::DeviceNumber;
+use iodyno_host::{Roots, mounts, nvme};
+use iodyno_model::TargetUse;
+use rustix::fs::{Access, AtFlags, CWD, FlockOperation, OFlags, StatVfsMountFlags, accessat};
+use rustix::io::Errno;
+
+use crate::admitted::{Admitted, admitted};
+use crate::links;
+use crate::open::{Pinned, PinnedKind, create, open_flags};
+use crate::own_writes::{Claim, Records};
+use crate::paths::{discards, existing_folder_of, folder_of, holds_devices, image, mount_id};
+use crate::refusal::{AdmitError, Hold, Reason, refused};
+use crate::request::{Kind, OpenFlags, Request};
+use crate::survey::Survey;
+use crate::uses::patiently;
+
+/// Decides whether a target may be opened, and opens it.
+#[derive(Debug)]
+pub struct Guard {
+    pub(crate) roots: Roots,
+    /// Devices that this process writes: jobs on the same device share one claim.
+    pub(crate) claims: Mutex<HashMap<DeviceNumber, Weak<Claim>>>,
+    /// Files that are never admitted as targets.
+    protected: Vec<PathBuf>,
+    /// Targets are legs of a mirror, and its data begin at this offset.
+    pub(crate) legs: Option<u64>,
+    /// Records of iodyno's earlier writes; `None`: no records.
+    pub(crate) records: Option<Records>,
+    /// The host's swap and loop files, cached because a job can have thousands of files.
+    files: Mutex<Option<(Instant, Survey)>>,
+}
+
+/// How long the survey of swap and loop files is valid.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+impl Guard {
+    /// A guard that reads the host's state from these roots.
+    pub fn new(roots: Roots) -> Guard {
+        Guard {
+            roots,
+            claims: Mutex::new(HashMap::new()),
+            protected: Vec::new(),
+            legs: None,
+            records: None,
+            files: Mutex::new(None),
+        }
+    }
+
+    /// Uses the records in `folder` to recognise iodyno's own writes to devices, and updates them. Without records,
+    /// every device that is not blank is refused. See [`state_folder`](iodyno_host::state_folder).
+    #[must_use]
+    pub fn with_records(self, folder: Option<PathBuf>) -> Guard {
+        Guard {
+            records: folder.map(Records::new),
+            ..self
+        }
+    }
+
+    /// Refuses these files as targets under any name, whether they exist yet or not.
+    #[must_use]
+    pub fn protecting(self, files: &[PathBuf]) -> Guard {
+        Guard {
+            protected: files.to_vec(),
+            ..self
+        }
+    }
+
+    /// Admits legs of iodyno's mirrors, whose data begin at this offset, with what the mirror holds. What else is
+    /// found before that offset is still refused, and so is everything on a target without the signature of a leg.
+    /// Not to be used with records: a leg must never count as written by a benchmark.
+    #[must_use]
+    pub fn of_legs(self, data: u64) -> Guard {
+        Guard {
+            legs: Some(data),
+            records: None,
+            ..self
+        }
+    }
+
+    /// Opens a target, or returns every reason against it.
+    ///
+    /// # Errors
+    /// [`AdmitError::Refused`] with all reasons; [`AdmitError::Failed`] if the kernel cannot open it for
+    /// another reason.
+    pub fn admit(&self, request: &Request<'_>) -> Result<Admitted, AdmitError> {
+        let decision = self.decide(request);
+        match &decision {
+            Ok(_) => tracing::debug!(path = %request.path.display(), "admitted"),
+            Err(error) => tracing::debug!(path = %request.path.display(), %error, "not admitted"),
+        }
+        decision
+    }
+
+    /// Decides as [`Guard::admit`] does, but opens nothing for writing, creates, claims and records nothing. Returns
+    /// how the target would be used.
+    ///
+    /// # Errors
+    /// As of [`Guard::admit`], as far as they can be foreseen.
+    pub fn examine(&self, request: &Request<'_>) -> Result<TargetUse, AdmitError> {
+        let failed = |source| AdmitError::failed(request.path, "open", source, false);
+        let changes = request.intent.changes();
+        let pinned = match self.pin(request.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && request.creates() => {
+                return self.examine_creation(request);
+            }
+            other => other.map_err(failed)?,
+        };
+        if let Some(reason) = planted(request, &pinned) {
+            return Err(refused(request, &pinned, vec![reason]));
+        }
+        let reasons = match &pinned.kind {
+            PinnedKind::File => self.against_file(request, &pinned),
+            PinnedKind::Folder => self.against_folder(request, &pinned),
+            PinnedKind::Block(number) if changes => {
+                self.against_device(request, &pinned, *number, true)
+            }
+            PinnedKind::Block(_) => Vec::new(),
+            PinnedKind::Character(number) => against_character(request, *number),
+            PinnedKind::Other(kind) => vec![Reason::WrongKind {
+                kind: (*kind).to_owned(),
+            }],
+        };
+        if self.outweighed(request, &pinned, &reasons).is_none() {
+            return Err(refused(request, &pinned, reasons));
+        }
+        let mut access = Access::empty();
+        access.set(Access::READ_OK, request.intent.read || !changes);
+        access.set(Access::WRITE_OK, changes);
+        may(request.path, access).map_err(failed)?;
+        Ok(match pinned.kind {
+            PinnedKind::File | PinnedKind::Block(_) if changes => TargetUse::Overwrite,
+            PinnedKind::Folder if changes => TargetUse::CreateIn,
+            _ => TargetUse::Read,
+        })
+    }
+
+    /// [`Self::examine`] for a file that would be created.
+    fn examine_creation(&self, request: &Request<'_>) -> Result<TargetUse, AdmitError> {
+        if let Some(refusal) = self.not_to_create(request) {
+            return Err(refusal);
+        }
+        let folder = existing_folder_of(request.path);
+        let not_made = |error| self.not_made(request, error);
+        let pinned = Pinned::path(folder).map_err(not_made)?;
+        if let Some(reason) = self.mount_reasons(request, &pinned) {
+            return Err(refused(request, &pinned, vec![reason]));
+        }
+        may(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(not_made)?;
+        Ok(TargetUse::Create)
+    }
+
+    fn decide(&self, request: &Request<'_>) -> Result<Admitted, AdmitError> {
+        let failed = |source| AdmitError::failed(request.path, "open", source, false);
+        let pinned = match self.pin(request.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && request.creates() => {
+                if let Some(refusal) = self.not_to_create(request) {
+                    return Err(refusal);
+                }
+                match create(request.path, open_flags(request.intent, request.flags)) {
+                    Ok(descriptor) => return self.made(request, descriptor),
+                    // Another process created it first, or a symlink is dangling.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                        Pinned::path(request.path).map_err(|_| request.not_made(error))?
+                    }
+                    Err(error) => return Err(self.not_made(request, error)),
+                }
+            }
+            other => other.map_err(failed)?,
+        };
+        if let Some(reason) = planted(request, &pinned) {
+            return Err(refused(request, &pinned, vec![reason]));
+        }
+        match pinned.kind {
+            PinnedKind::File => self.admit_file(request, &pinned),
+            PinnedKind::Folder => self.admit_folder(request, &pinned),
+            PinnedKind::Block(number) => self.admit_device(request, &pinned, number),
+            PinnedKind::Character(number) => admit_character(request, &pinned, number),
+            PinnedKind::Other(kind) => Err(refused(
+                request,
+                &pinned,
+                vec![Reason::WrongKind {
+                    kind: kind.to_owned(),
+                }],
+            )),
+        }
+    }
+
+    /// Pins the inode at a path; for the character device of an NVMe namespace, that of its block device.
+    fn pin(&self, path: &Path) -> io::Result<Pinned> {
+        let pinned = Pinned::path(path)?;
+        let PinnedKind::Character(number) = pinned.kind else {
+            return Ok(pinned);
+        };
+        let Some(block) = nvme::block_of(&self.roots, number) else {
+            return Ok(pinned);
+        };
+        let disk = Pinned::path(&self.roots.dev.join(&block.name))?;
+        match disk.kind {
+            PinnedKind::Block(found) if found == block.number => Ok(disk),
+            _ => Ok(pinned),
+        }
+    }
+
+    /// Reasons against writing to a block device, without signatures. Opens nothing. Empty if the path is
+    /// not a block device.
+    pub fn uses(&self, path: &Path) -> Vec<Reason> {
+        let number = path
+            .metadata()
+            .ok()
+            .filter(|metadata| metadata.file_type().is_block_device())
+            .map(|metadata| DeviceNumber::of(metadata.rdev()));
+        number.map_or_else(Vec::new, |number| self.judge(number, None))
+    }
+
+    fn made(&self, request: &Request<'_>, descriptor: OwnedFd) -> Result<Admitted, AdmitError> {
+        let failed = |source| AdmitError::failed(request.path, "open", source, false);
+        let link = descriptor.try_clone().and_then(Pinned::descriptor);
+        let pinned = link.map_err(failed)?;
+        Ok(Admitted {
+            created: true,
+            ..admitted(request, &pinned, Kind::File, descriptor)
+        })
+    }
+
+    fn not_made(&self, request: &Request<'_>, error: io::Error) -> AdmitError {
+        if error.kind() != io::ErrorKind::ReadOnlyFilesystem {
+            return request.not_made(error);
+        }
+        match Pinned::path(folder_of(request.path)) {
+            Ok(folder) => refused(request, &folder, vec![self.read_only(&folder)]),
+            Err(_) => request.not_made(error),
+        }
+    }
+
+    /// Refuses to create a protected file, or a file in a folder of device nodes, where a mistyped device
+    /// name would create a file in memory.
+    fn not_to_create(&self, request: &Request<'_>) -> Option<AdmitError> {
+        let folder = Pinned::path(existing_folder_of(request.path)).ok()?;
+        let protected = self.protected.iter().any(|file| {
+            file.file_name() == request.path.file_name()
+                && Pinned::path(folder_of(file)).is_ok_and(|other| other.file == folder.file)
+        });
+        let reason = match protected {
+            true => Reason::Protected,
+            false if holds_devices(&self.roots, &folder) => Reason::AmongDevices,
+            false => return None,
+        };
+        Some(refused(request, &folder, vec![reason]))
+    }
+
+    /// Whether it is one of the protected files, under any name.
+    fn protects(&self, pinned: &Pinned) -> bool {
+        let mut files = self.protected.iter();
+        files.any(|file| Pinned::path(file).is_ok_and(|other| other.file == pinned.file))
+    }
+
+    fn read_only(&self, pinned: &Pinned) -> Reason {
+        let number = DeviceNumber::of(pinned.file.device);
+        let id = mount_id(pinned);
+        let point = mounts::containing(&mounts::own(&self.roots), &pinned.resolved, number, id)
+            .map(|mount| mount.point.clone());
+        Reason::ReadOnlyMount { point }
+    }
+
+    fn mount_reasons(&self, request: &Request<'_>, pinned: &Pinned) -> Option<Reason> {
+        let read_only = rustix::fs::fstatvfs(pinned)
+            .is_ok_and(|state| state.f_flag.contains(StatVfsMountFlags::RDONLY));
+        (request.intent.changes() && read_only).then(|| self.read_only(pinned))
+    }
+
+    fn against_folder(&self, request: &Request<'_>, pinned: &Pinned) -> Vec<Reason> {
+        let mut reasons: Vec<Reason> = self.mount_reasons(request, pinned).into_iter().collect();
+        if request.intent.changes() && holds_devices(&self.roots, pinned) {
+            reasons.push(Reason::AmongDevices);
+        }
+        reasons
+    }
+
+    fn admit_folder(&self, request: &Request<'_>, pinned: &Pinned) -> Result<Admitted, AdmitError> {
+        let reasons = self.against_folder(request, pinned);
+        if !reasons.is_empty() {
+            return Err(refused(request, pinned, reasons));
+        }
+        let descriptor = pinned
+            .open(OFlags::RDONLY | OFlags::DIRECTORY)
+            .map_err(|source| AdmitError::failed(request.path, "open", source, false))?;
+        Ok(admitted(request, pinned, Kind::Folder, descriptor))
+    }
+
+    fn against_file(&self, request: &Request<'_>, pinned: &Pinned) -> Vec<Reason> {
+        let mut reasons: Vec<Reason> = self.mount_reasons(request, pinned).into_iter().collect();
+        if self.protects(pinned) {
+            reasons.push(Reason::Protected);
+        }
+        if request.intent.changes() {
+            reasons.extend(self.file_uses(pinned));
+            reasons.extend(image(pinned));
+        }
+        reasons
+    }
+
+    fn admit_file(&self, request: &Request<'_>, pinned: &Pinned) -> Result<Admitted, AdmitError> {
+        let reasons = self.against_file(request, pinned);
+        let Some(notes) = self.outweighed(request, pinned, &reasons) else {
+            return Err(refused(request, pinned, reasons));
+        };
+        let descriptor = pinned
+            .open(open_flags(request.intent, request.flags))
+            .map_err(|source| {
+                AdmitError::failed(request.path, "open", source, request.flags.direct)
+            })?;
+        Ok(Admitted {
+            notes,
+            ..admitted(request, pinned, Kind::File, descriptor)
+        })
+    }
+
+    /// Notes on what is overwritten if permissions outweigh all reasons; otherwise `None`.
+    pub(crate) fn outweighed(
+        &self,
+        request: &Request<'_>,
+        pinned: &Pinned,
+        reasons: &[Reason],
+    ) -> Option<Vec<String>> {
+        if self.destroys(request, pinned) {
+            let all = reasons.iter().all(Reason::gives_way);
+            return all.then(|| overwritten(reasons));
+        }
+        let legs = self.legs.filter(|_| reasons.iter().any(Reason::is_leg));
+        let of_mirror = |reason: &Reason| match reason {
+            Reason::Data { .. } => legs.is_some(),
+            Reason::Signature { signature, .. } => {
+                legs.is_some_and(|data| reason.is_leg() || signature.offset >= data)
+            }
+            _ => false,
+        };
+        reasons.iter().all(of_mirror).then(Vec::new)
+    }
+
+    /// Whether `--destroy` names this inode or device.
+    fn destroys(&self, request: &Request<'_>, pinned: &Pinned) -> bool {
+        let named = |path: &PathBuf| {
+            self.pin(path)
+                .is_ok_and(|other| match (&other.kind, &pinned.kind) {
+                    (PinnedKind::Block(one), PinnedKind::Block(two)) => one == two,
+                    (PinnedKind::File, PinnedKind::File) => other.file == pinned.file,
+                    _ => false,
+                })
+        };
+        request.destroy.iter().any(named)
+    }
+
+    /// How the host uses a file. A cached survey is sufficient if the file is not in use. If it is, the host is
+    /// surveyed again, because the cached entry may belong to an earlier file with the same inode, and processes may
+    /// use it only briefly.
+    fn file_uses(&self, file: &Pinned) -> Vec<Reason> {
+        patiently(|| self.file_uses_at(file, Instant::now()))
+    }
+
+    fn file_uses_at(&self, file: &Pinned, now: Instant) -> Vec<Reason> {
+        let uses = |survey: &Survey| {
+            let (path, legs) = (&file.resolved, self.legs.is_some());
+            let identities = survey.identities(file.file, path);
+            let mut reasons = survey.file(&identities);
+            reasons.extend(survey.in_upper(path));
+            reasons.extend(survey.processes_of(&self.roots, &identities, path, legs));
+            if reasons.is_empty() {
+                reasons.extend(self.lock(file, survey));
+            }
+            reasons
+        };
+        let mut cached = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = |at: Instant| now.saturating_duration_since(at) < LOOK_AGAIN;
+        let known = cached.as_ref().filter(|(at, _)| recent(*at));
+        let mut reasons = known.map_or_else(Vec::new, |(_, survey)| uses(survey));
+        if known.is_none() || !reasons.is_empty() {
+            let (_, survey) = cached.insert((now, Survey::take(&self.roots)));
+            reasons = uses(survey);
+        }
+        reasons
+    }
+
+    /// A lock of a process that cannot be seen, such as one of another PID namespace. A lock of flock(2) is found by
+    /// an attempt, unless one is listed that may be iodyno's own. A mirror locks its legs itself.
+    pub(crate) fn lock(&self, file: &Pinned, survey: &Survey) -> Option<Reason> {
+        let descriptor = file.open(OFlags::RDONLY | OFlags::NONBLOCK).ok()?;
+        let attempt = || rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockExclusive);
+        let process = match iodyno_sys::host::file_lock(descriptor.as_fd()) {
+            Ok(Some(process)) => u32::try_from(process).ok().filter(|process| *process > 0),
+            _ if self.legs.is_some() || survey.is_locked(file.file) => return None,
+            _ if attempt() == Err(Errno::WOULDBLOCK) => None,
+            _ => return None,
+        };
+        let name = file.resolved.file_name().unwrap_or_default();
+        Some(Reason::OpenedBy {
+            device: name.to_string_lossy().into_owned(),
+            process,
+            command: "not visible here".to_owned(),
+            hold: Hold::Locked,
+        })
+    }
+}
+
+impl Request<'_> {
+    fn not_made(&self, error: io::Error) -> AdmitError {
+        AdmitError::failed(self.path, "create", error, self.flags.direct)
+    }
+}
+
+/// The reason against changing what the last component of the path leads to, if it is a symlink of another user.
+fn planted(request: &Request<'_>, pinned: &Pinned) -> Option<Reason> {
+    let link = request.intent.changes() && !matches!(pinned.kind, PinnedKind::Folder);
+    link.then(|| links::planted(request.path, pinned))?
+}
+
+/// Whether this user has this access to a path.
+fn may(path: &Path, access: Access) -> io::Result<()> {
+    Ok(accessat(CWD, path, access, AtFlags::EACCESS)?)
+}
+
+fn overwritten(reasons: &[Reason]) -> Vec<String> {
+    let note = |reason| format!("overwritten because `--destroy` was given: {reason}");
+    reasons.iter().map(note).collect()
+}
+
+fn against_character(request: &Request<'_>, number: DeviceNumber) -> Vec<Reason> {
+    // random and urandom for reading.
+    let random = number.major == 1 && matches!(number.minor, 8 | 9);
+    let harmless = discards(number) || (random && !request.intent.changes());
+    match harmless {
+        true => Vec::new(),
+        false => vec![Reason::WrongKind {
+            kind: format!("a character device ({number})"),
+        }],
+    }
+}
+
+fn admit_character(
+    request: &Request<'_>,
+    pinned: &Pinned,
+    number: DeviceNumber,
+) -> Result<Admitted, AdmitError> {
+    let reasons = against_character(request, number);
+    if !reasons.is_empty() {
+        return Err(refused(request, pinned, reasons));
+    }
+    // O_DIRECT has no effect on them, and some refuse it.
+    let flags = OpenFlags {
+        direct: false,
+        ..request.flags
+    };
+    let descriptor = pinned
+        .open(open_flags(request.intent, flags))
+        .map_err(|source| AdmitError::failed(request.path, "open", source, false))?;
+    Ok(admitted(request, pinned, Kind::NullDevice, descriptor))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,556 @@
+//! The guard on files, folders and other paths.
+#![allow(clippy::print_stderr, reason = "tests print why they were skipped")]
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::path::Path;
+
+use common::{Loop, User, admit, findings, refusal, run, skip, write};
+use iodyno_guard::{AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Reason, Request};
+use iodyno_host::Roots;
+
+fn make(path: &Path, intent: Intent) -> Result<Admitted, AdmitError> {
+    Guard::new(Roots::host()).admit(&Request {
+        path,
+        intent,
+        flags: OpenFlags {
+            create: true,
+            ..OpenFlags::default()
+        },
+        named: false,
+        destroy: &[],
+    })
+}
+
+#[test]
+fn a_named_file_may_be_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    fs::write(&path, "what was there").unwrap();
+    let admitted = write(&path, &[]).unwrap();
+    assert_eq!((admitted.kind, admitted.length), (Kind::File, 14));
+    #[cfg(target_arch = "x86_64")]
+    common::has_the_flags_asked_for(&admitted);
+    assert!(!admitted.created);
+    File::from(admitted.descriptor.try_clone().unwrap())
+        .write_all(b"what is here! more")
+        .unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"what is here! more");
+    assert_eq!((admitted.length, admitted.length_now().unwrap()), (14, 18));
+}
+
+#[test]
+fn a_file_is_opened_once_and_stays_the_same_if_its_name_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, other) = (folder.path().join("data"), folder.path().join("other"));
+    fs::write(&path, "old").unwrap();
+    fs::write(&other, "precious").unwrap();
+    let admitted = write(&path, &[]).unwrap();
+    fs::remove_file(&path).unwrap();
+    symlink(&other, &path).unwrap();
+    let again = admitted.reopen(OpenFlags::default()).unwrap();
+    File::from(again).write_all(b"new").unwrap();
+    assert_eq!(fs::read(&other).unwrap(), b"precious");
+}
+
+#[test]
+fn a_missing_file_is_created_only_for_writing_and_on_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("job.0.0");
+    for result in [write(&path, &[]), make(&path, Intent::READ)] {
+        let error = result.unwrap_err();
+        assert!(error.refusal().is_none());
+        assert!(error.to_string().contains("cannot open"), "{error}");
+        assert!(error.to_string().contains("hint: "), "{error}");
+        assert!(!path.exists());
+    }
+    let admitted = make(&path, Intent::WRITE).unwrap();
+    assert!(admitted.created && admitted.length == 0);
+    #[cfg(target_arch = "x86_64")]
+    common::has_the_flags_asked_for(&admitted);
+    assert_eq!(admitted.path, path.canonicalize().unwrap());
+    assert!(!make(&path, Intent::WRITE).unwrap().created);
+}
+
+#[test]
+fn files_that_cannot_be_created_are_reported_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = make(&folder.path().join("no/such/file"), Intent::WRITE).unwrap_err();
+    assert!(
+        error.to_string().contains("create its folder first"),
+        "{error}"
+    );
+    let dangling = folder.path().join("dangling");
+    symlink("nowhere", &dangling).unwrap();
+    let error = make(&dangling, Intent::WRITE).unwrap_err();
+    assert!(
+        error.to_string().contains("dangling symbolic link"),
+        "{error}"
+    );
+    let circle = folder.path().join("circle");
+    symlink("circle", &circle).unwrap();
+    let error = make(&circle, Intent::WRITE).unwrap_err();
+    assert!(error.to_string().contains("circle"), "{error}");
+}
+
+#[test]
+fn no_file_is_created_among_device_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (link, dev) = (folder.path().join("dev"), Path::new("/dev"));
+    symlink(dev, &link).unwrap();
+    for path in [
+        dev.join("nosuchdisk"),
+        link.join("nosuchdisk"),
+        folder.path().join("dev/../dev/nosuchdisk"),
+        Path::new("/proc/self/root/dev/nosuchdisk").to_owned(),
+    ] {
+        let refused = refusal(make(&path, Intent::WRITE));
+        assert_eq!(
+            refused.findings,
+            [Reason::AmongDevices],
+            "{}",
+            path.display()
+        );
+        assert!(refused.hint().contains("lsblk"), "{refused}");
+        assert!(!dev.join("nosuchdisk").exists());
+    }
+    // A folder in it is not a valid place for file operations.
+    assert_eq!(refusal(write(dev, &[])).findings, [Reason::AmongDevices]);
+    admit(dev, Intent::READ, &[]).unwrap();
+    // File systems mounted below /dev are ordinary file systems.
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    if !mounts.contains(" /dev/shm ") {
+        return skip("/dev/shm is not a mount here");
+    }
+    let own = tempfile::tempdir_in("/dev/shm").unwrap();
+    assert!(
+        make(&own.path().join("file"), Intent::WRITE)
+            .unwrap()
+            .created
+    );
+}
+
+#[test]
+fn protected_files_are_refused_by_every_name_and_before_they_exist() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("db"), "results").unwrap();
+    fs::hard_link(at("db"), at("hard")).unwrap();
+    symlink(at("db"), at("soft")).unwrap();
+    symlink(folder.path(), at("around")).unwrap();
+    let admit = |name: &str, intent| {
+        let guard = Guard::new(Roots::host()).protecting(&[at("db"), at("db-wal")]);
+        guard.admit(&Request {
+            path: &at(name),
+            intent,
+            flags: OpenFlags {
+                create: true,
+                ..OpenFlags::default()
+            },
+            named: true,
+            destroy: &[at("db")],
+        })
+    };
+    for name in ["db", "hard", "soft", "around/db", "db-wal", "around/db-wal"] {
+        let refused = refusal(admit(name, Intent::WRITE));
+        assert_eq!(refused.findings, [Reason::Protected], "{name}");
+    }
+    assert_eq!(
+        refusal(admit("hard", Intent::READ)).findings,
+        [Reason::Protected]
+    );
+    assert!(!at("db-wal").exists());
+    assert_eq!(fs::read(at("db")).unwrap(), b"results");
+    assert!(admit("db-wal2", Intent::WRITE).unwrap().created);
+}
+
+#[test]
+fn folders_are_admitted_as_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let admitted = write(folder.path(), &[]).unwrap();
+    assert_eq!((admitted.kind, admitted.length), (Kind::Folder, 0));
+    admitted.reopen(OpenFlags::default()).unwrap();
+}
+
+#[test]
+fn null_devices_are_admitted_and_other_character_devices_are_not() {
+    for name in ["/dev/null", "/dev/zero", "/dev/full"] {
+        let admitted = write(Path::new(name), &[]).unwrap();
+        assert_eq!((admitted.kind, admitted.length), (Kind::NullDevice, 0));
+    }
+    admit(Path::new("/dev/urandom"), Intent::READ, &[]).unwrap();
+    for name in [
+        "/dev/urandom",
+        "/dev/tty",
+        "/dev/ptmx",
+        "/dev/mem",
+        "/dev/kmsg",
+    ] {
+        if !Path::new(name).exists() {
+            continue;
+        }
+        let refused = refusal(write(Path::new(name), &[]));
+        assert!(
+            findings(&refused)[0].contains("a character device"),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn fifos_and_sockets_are_refused_without_waiting_for_their_other_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    run(&["mkfifo", fifo.to_str().unwrap()]).unwrap();
+    for intent in [Intent::READ, Intent::WRITE] {
+        let refused = refusal(admit(&fifo, intent, &[]));
+        assert_eq!(findings(&refused), ["it is a FIFO"]);
+    }
+    let socket = folder.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    assert_eq!(findings(&refusal(write(&socket, &[]))), ["it is a socket"]);
+}
+
+#[test]
+fn a_file_on_a_read_only_mount_is_refused_with_the_mount_point() {
+    let Some(disk) = Loop::blank(16) else { return };
+    run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
+    let mounted = disk.mount();
+    let point = mounted.point.clone();
+    fs::write(point.join("data"), "x").unwrap();
+    run(&["mount", "-o", "remount,ro", point.to_str().unwrap()]).unwrap();
+    let expected = format!(
+        "the file system on `{}` is mounted read-only",
+        point.display()
+    );
+    let existing = refusal(write(&point.join("data"), &[]));
+    assert_eq!(findings(&existing), [expected.as_str()]);
+    assert!(existing.hint().contains("remount"));
+    let new = refusal(make(&point.join("new"), Intent::WRITE));
+    assert_eq!(findings(&new), [expected.as_str()]);
+    let folder = refusal(write(&point, &[]));
+    assert_eq!(findings(&folder), [expected.as_str()]);
+    admit(&point.join("data"), Intent::READ, &[]).unwrap();
+}
+
+#[test]
+fn a_swap_file_is_refused() {
+    let Some(disk) = Loop::blank(32) else { return };
+    run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
+    let mounted = disk.mount();
+    let (swap, link) = (mounted.point.join("my swap"), mounted.point.join("link"));
+    fs::write(&swap, vec![0; 4 << 20]).unwrap();
+    fs::set_permissions(&swap, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::hard_link(&swap, &link).unwrap();
+    run(&["mkswap", swap.to_str().unwrap()]).unwrap();
+    if let Err(why) = run(&["swapon", swap.to_str().unwrap()]) {
+        return skip(&why);
+    }
+    let results = [write(&swap, &[]), write(&link, &[])];
+    run(&["swapoff", swap.to_str().unwrap()]).unwrap();
+    for result in results {
+        let refused = refusal(result);
+        assert_eq!(refused.findings[0], Reason::SwapFile { path: swap.clone() });
+    }
+    // A new guard sees the change within a second, too.
+    write(&swap, std::slice::from_ref(&swap)).unwrap();
+}
+
+#[test]
+fn a_file_that_another_process_writes_maps_or_locks_is_refused_even_with_destroy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    fs::write(&path, vec![0; 64 << 10]).unwrap();
+    let ofd = "fcntl.fcntl(f, 37, struct.pack('hhqqi', {kind}, 0, 0, {bytes}, 0))";
+    let ofd = |kind: &str, bytes: u32| {
+        ofd.replace("{kind}", kind)
+            .replace("{bytes}", &bytes.to_string())
+    };
+    for (does, how) in [
+        ("f = open(path, 'r+b')".to_owned(), "open for writing in"),
+        ("f = open(path, 'ab')".to_owned(), "open for writing in"),
+        ("f = open(path, 'rb'); fcntl.flock(f, fcntl.LOCK_EX)".to_owned(), "locked by"),
+        ("f = open(path, 'rb'); fcntl.flock(f, fcntl.LOCK_SH)".to_owned(), "locked by"),
+        ("f = open(path, 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX)".to_owned(), "locked by"),
+        ("f = open(path, 'rb'); fcntl.lockf(f, fcntl.LOCK_SH, 1, 100)".to_owned(), "locked by"),
+        (format!("f = open(path, 'r+b'); {}", ofd("fcntl.F_WRLCK", 0)), "locked by"),
+        (format!("f = open(path, 'rb'); {}", ofd("fcntl.F_RDLCK", 1)), "locked by"),
+        (
+            "f = open(path, 'r+b'); m = mmap.mmap(f.fileno(), 4096); f.close(); os.closerange(3, 64)".to_owned(),
+            "mapped shared and writable in",
+        ),
+    ] {
+        let Some(user) = User::python(&does, &path) else { return };
+        for destroy in [&[][..], std::slice::from_ref(&path)] {
+            let refused = refusal(write(&path, destroy));
+            let expected = format!("disk.img is {how} process {} ({})", user.id(), user.command);
+            let found = findings(&refused);
+            assert!(found.contains(&expected), "{does}: {found:?}");
+            let hint = refused.hint();
+            assert!(hint.contains(&format!("stop process {} (python3)", user.id())), "{hint}");
+        }
+        // A job that only reads may use it.
+        admit(&path, Intent::READ, &[]).unwrap();
+        drop(user);
+        write(&path, &[]).unwrap();
+    }
+}
+
+/// Descriptors that are not in the table of a process in /proc.
+#[test]
+fn a_file_that_only_a_thread_or_a_ring_holds_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a disk.img");
+    fs::write(&path, vec![0; 64 << 10]).unwrap();
+    let libc = "import ctypes, threading\nlibc = ctypes.CDLL(None)\n";
+    // The first thread ends, and another one goes on.
+    let exit = "def wait():\n    while open(f'/proc/{os.getpid()}/stat').read().rsplit(') ')[1][0] != 'Z': pass\n    \
+                 print('ready', flush=True); sys.stdin.read(); os._exit(0)\n\
+                 threading.Thread(target=wait).start(); libc.syscall(60, 0)";
+    for (does, how) in [
+        (format!("f = open(path, 'r+b')\n{exit}"), "open for writing in"),
+        (
+            format!("f = os.open(path, os.O_RDWR); m = mmap.mmap(f, 4096); os.closerange(3, 64)\n{exit}"),
+            "mapped shared and writable in",
+        ),
+        (
+            "opened = threading.Event()\ndef own():\n    libc.unshare(0x400); f = open(path, 'r+b'); opened.set(); \
+             threading.Event().wait()\n\
+             threading.Thread(target=own, daemon=True).start(); opened.wait()"
+                .to_owned(),
+            "open for writing in",
+        ),
+        (
+            "f = os.open(path, os.O_RDWR); ring = libc.syscall(425, 8, ctypes.create_string_buffer(120))\n\
+             if ring < 0 or libc.syscall(427, ring, 2, (ctypes.c_int * 1)(f), 1): \
+             print('no ring', flush=True)\nos.close(f)"
+                .to_owned(),
+            "registered with io_uring in",
+        ),
+    ] {
+        let Some(user) = User::python(&format!("{libc}{does}"), &path) else { return };
+        if user.said == "no ring\n" {
+            common::skip("no io_uring here");
+            continue;
+        }
+        let refused = refusal(write(&path, std::slice::from_ref(&path)));
+        let expected = format!("a disk.img is {how} process {} (python3)", user.id());
+        assert!(findings(&refused).contains(&expected), "{does}: {refused}");
+        drop(user);
+        write(&path, &[]).unwrap();
+    }
+}
+
+#[test]
+fn a_file_is_recognised_on_both_sides_of_an_overlay() {
+    if !common::is_root() {
+        return common::skip("only root mounts overlays");
+    }
+    let _alone = common::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in ["lower", "upper", "work", "merged"] {
+        fs::create_dir(at(name)).unwrap();
+    }
+    let (upper, merged) = (at("upper/in/disk.img"), at("merged/in/disk.img"));
+    fs::create_dir(at("upper/in")).unwrap();
+    fs::write(&upper, vec![0; 64 << 10]).unwrap();
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        at("lower").display(),
+        at("upper").display(),
+        at("work").display()
+    );
+    let point = at("merged");
+    let point = point.to_str().unwrap();
+    if let Err(why) = run(&["mount", "-t", "overlay", "overlay", "-o", &options, point]) {
+        return common::skip(&why);
+    }
+    let unused = write(&merged, &[]);
+    let in_upper = write(&upper, std::slice::from_ref(&upper));
+    let mut used = Vec::new();
+    for path in [&upper, &merged] {
+        let Some(user) = User::python("f = open(path, 'r+b')", path) else {
+            break;
+        };
+        used.push((write(&merged, std::slice::from_ref(&merged)), user.id()));
+    }
+    let device = run(&["losetup", "--find", "--show", upper.to_str().unwrap()]);
+    let below_a_device = device.map(|device| {
+        let refused = write(&merged, &[]);
+        run(&["losetup", "--detach", &device]).unwrap();
+        (refused, device)
+    });
+    drop(unused.unwrap());
+    run(&["umount", point]).unwrap();
+    match below_a_device {
+        Ok((refused, device)) => {
+            let expected = format!("it is the disk of {}, attached", &device[5..]);
+            assert_eq!(findings(&refusal(refused)), [expected]);
+        }
+        Err(why) => common::skip(&why),
+    }
+    for (refused, process) in used {
+        let expected = format!("disk.img is open for writing in process {process} (python3)");
+        let refused = refusal(refused);
+        assert!(findings(&refused).contains(&expected), "{refused}");
+    }
+    let refused = refusal(in_upper);
+    let expected = format!("it is in the upper folder of the overlay that is mounted on `{point}`");
+    assert_eq!(findings(&refused), [expected]);
+    assert!(refused.hint().contains("name the file in"), "{refused}");
+    write(&upper, &[]).unwrap();
+}
+
+#[test]
+fn a_disk_image_without_its_partition_table_needs_destroy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    for start in [34 * 512, 63 * 512, 1 << 20, 2 << 20] {
+        File::create(&path).unwrap().set_len(256 << 20).unwrap();
+        let offset = format!("offset={start}");
+        let make = [
+            "mkfs.ext4",
+            "-q",
+            "-F",
+            "-E",
+            &offset,
+            path.to_str().unwrap(),
+            "200M",
+        ];
+        if let Err(why) = run(&make) {
+            return skip(&why);
+        }
+        let refused = refusal(write(&path, &[]));
+        let found = findings(&refused);
+        assert_eq!(
+            found,
+            [format!("disk.img holds ext4 at byte {}", start + 1080)]
+        );
+        write(&path, std::slice::from_ref(&path)).unwrap();
+    }
+}
+
+#[test]
+fn an_image_with_a_destroyed_superblock_or_an_empty_table_needs_destroy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    let named = path.to_str().unwrap();
+    let found = || findings(&refusal(write(&path, &[])));
+    let part = folder.path().join("part.img");
+    let make = |program: &[&str], start: u64, mib: u64| {
+        File::create(&part)
+            .unwrap()
+            .set_len((mib - (start >> 19)) << 20)
+            .unwrap();
+        File::create(&path).unwrap().set_len(mib << 20).unwrap();
+        run(&[program, &[part.to_str().unwrap()]].concat())?;
+        let (from, to) = (format!("if={}", part.display()), format!("of={named}"));
+        let seek = format!("seek={}", start >> 20);
+        run(&["dd", &from, &to, &seek, "bs=1M", "conv=sparse,notrunc"])
+    };
+    for start in [0, 1 << 20] {
+        for (program, what, copy) in [
+            ("mkfs.ext4 -q -F -b 1024", "ext4", (8193 << 10) + 56),
+            ("mkfs.ext4 -q -F -b 2048", "ext4", (32 << 20) + 56),
+            ("mkfs.ext4 -q -F -b 4096", "ext4", (128 << 20) + 56),
+            ("mkfs.xfs -q -f", "xfs", (400 << 20) - (start >> 19 << 18)),
+            ("mkfs.btrfs -q -f", "btrfs", (64 << 20) + 64),
+        ] {
+            let program: Vec<&str> = program.split(' ').collect();
+            if let Err(why) = make(&program, start, 1600) {
+                skip(&why);
+                continue;
+            }
+            let file = File::options().write(true).open(&path).unwrap();
+            file.write_all_at(&[0; 128 << 10], start).unwrap();
+            let (holds, at) = (
+                format!("holds {what} "),
+                format!(" at byte {}", start + copy),
+            );
+            let found = found();
+            let named = found[0].contains(&holds) && found[0].ends_with(&at);
+            assert!(named && found.len() == 1, "{program:?}: {found:?}");
+        }
+    }
+    // A shorter disk.
+    if let Err(why) = make(&["mkfs.ext4", "-q", "-F"], 1 << 20, 50) {
+        return skip(&why);
+    }
+    let at = (1 << 20) + 1080;
+    assert!(found().contains(&format!("disk.img holds ext4 at byte {at}")));
+    // As sfdisk makes it.
+    File::create(&path).unwrap().set_len(50 << 20).unwrap();
+    let file = File::options().write(true).open(&path).unwrap();
+    file.write_all_at(b"\x12\x34\x56\x78\0\0", 440).unwrap();
+    file.write_all_at(b"\x55\xaa", 510).unwrap();
+    let table = "disk.img holds boot sector (no partitions) at byte 510";
+    assert_eq!(found(), [table]);
+    // Two bytes alone do not identify anything.
+    file.write_all_at(&[7; 64], 446).unwrap();
+    write(&path, &[]).unwrap();
+}
+
+#[test]
+fn a_file_that_others_only_read_or_map_privately_may_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    fs::write(&path, vec![0; 64 << 10]).unwrap();
+    for does in [
+        "f = open(path, 'rb')",
+        "f = open(path, 'rb'); m = mmap.mmap(f.fileno(), 4096, prot=mmap.PROT_READ)",
+        "f = open(path, 'rb'); m = mmap.mmap(f.fileno(), 4096, mmap.MAP_PRIVATE)",
+        "f = open(path + '.other', 'wb'); fcntl.flock(f, fcntl.LOCK_EX)",
+    ] {
+        let Some(_user) = User::python(does, &path) else {
+            return;
+        };
+        write(&path, &[]).unwrap();
+    }
+}
+
+#[test]
+fn the_image_of_a_server_is_refused_even_with_destroy() {
+    let folder = tempfile::tempdir().unwrap();
+    for format in ["raw", "qcow2"] {
+        let path = folder.path().join(format);
+        let (image, socket) = (
+            path.to_str().unwrap(),
+            folder.path().join(format!("{format}.sock")),
+        );
+        let pid = folder.path().join(format!("{format}.pid"));
+        let started =
+            run(&["qemu-img", "create", "-q", "-f", format, image, "1M"]).and_then(|_| {
+                let [socket, pid] = [&socket, &pid].map(|path| path.to_str().unwrap());
+                run(&[
+                    "qemu-nbd",
+                    "--fork",
+                    "--persistent",
+                    "-f",
+                    format,
+                    "-k",
+                    socket,
+                    "--pid-file",
+                    pid,
+                    image,
+                ])
+            });
+        if let Err(why) = started {
+            return skip(&why);
+        }
+        let pid = fs::read_to_string(pid).unwrap();
+        let refused = write(&path, std::slice::from_ref(&path));
+        run(&["kill", pid.trim()]).unwrap();
+        let found = findings(&refusal(refused)).join("; ");
+        assert!(
+            found.contains(&format!(
+                "{format} is locked by process {} (qemu-nbd)",
+                pid.trim()
+            )),
+            "{found}"
+        );
+    }
+}

@@ -1,0 +1,26 @@
+//! The state of a host: its roots, the storage stack below a path, counters, and the environment of results.
+//!
+//! Invariant: nothing here writes to targets or changes the host. All functions take the host's file system roots
+//! from [`Roots`], so that tests can pass simulated hosts.
+
+pub mod backing;
+pub mod block;
+pub mod control_group;
+pub mod counters;
+pub mod environment;
+pub mod extents;
+#[cfg(any(test, feature = "testing"))]
+pub mod fake;
+mod folders;
+pub mod identity;
+pub mod locks;
+pub mod mounts;
+pub mod nvme;
+mod owner;
+mod roots;
+pub mod space;
+pub mod stack;
+
+pub use folders::{StateFolders, mirror_of_socket, socket_folder, socket_name, state_folder};
+pub use owner::{Owner, STEP_VARIABLE, boot_id, started_for};
+pub use roots::{Roots, names, text};

@@ -1,0 +1,47 @@
+//! The processes for which something is kept, and the boot in which they run.
+
+use serde::{Deserialize, Serialize};
+
+use crate::roots::{Roots, text};
+
+/// The process that uses a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// Its process id.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot, so that a later process with this id is not mistaken for it.
+    pub start: u64,
+}
+
+impl Owner {
+    /// The process with this id; `None` if there is none.
+    pub fn of(roots: &Roots, pid: u32) -> Option<Owner> {
+        let stat = text(roots.proc.join(pid.to_string()).join("stat"))?;
+        // The name of the program is in parentheses and may contain any character.
+        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        let exited = matches!(fields.first(), Some(&("Z" | "X")));
+        let start = fields.get(19)?.parse().ok()?;
+        (!exited).then_some(Owner { pid, start })
+    }
+
+    /// Whether it still runs.
+    pub fn lives(&self, roots: &Roots) -> bool {
+        Owner::of(roots, self.pid) == Some(*self)
+    }
+}
+
+/// The id of the current boot.
+pub fn boot_id(roots: &Roots) -> String {
+    text(roots.proc.join("sys/kernel/random/boot_id")).unwrap_or_default()
+}
+
+/// The environment variable that names the step which started a process.
+pub const STEP_VARIABLE: &str = "IODYNO_STEP";
+
+/// Whether a process with this environment (`/proc/PID/environ`) was started to make the storage with this token.
+pub fn started_for(environment: &[u8], token: &str) -> bool {
+    let start = format!("{STEP_VARIABLE}={token}/");
+    environment
+        .split(|byte| *byte == 0)
+        .any(|one| one.starts_with(start.as_bytes()))
+}
