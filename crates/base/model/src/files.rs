@@ -14,6 +14,20 @@ pub enum Amount {
     Percent(f64),
 }
 
+impl Amount {
+    /// Its size in bytes, given the bytes that are the whole.
+    pub fn of(self, whole: u64) -> u64 {
+        match self {
+            Amount::Bytes(bytes) => bytes,
+            // Hundredths of a percent are exact in integers; f64 would round lengths beyond 2^53.
+            Amount::Percent(percent) => {
+                let hundredths = (percent.clamp(0.0, 100.0) * 100.0).round() as u128;
+                (u128::from(whole) * hundredths / 10_000) as u64
+            }
+        }
+    }
+}
+
 /// How the file of the next op is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

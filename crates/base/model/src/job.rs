@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use iodyno_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::{Buffers, ErrorPolicy, IoPriority, Pacing, Place, SteadyRule, Work};
+use crate::{Buffers, Direction, ErrorPolicy, IoPriority, Pacing, Place, SteadyRule, Work};
 
 /// When a job may start.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -362,6 +362,26 @@ pub struct Job {
 }
 
 impl Job {
+    /// The priorities that its ops of a direction can have, that of the job first; empty if they all have that one.
+    pub fn op_priorities(&self, direction: Direction) -> Vec<IoPriority> {
+        let Work::Blocks(blocks) = &self.work else {
+            return Vec::new();
+        };
+        let mut priorities = Vec::new();
+        for share in &blocks.priorities {
+            if share.direction != direction {
+                continue;
+            }
+            if priorities.is_empty() {
+                priorities.push(self.placement.priority().unwrap_or_default());
+            }
+            if !priorities.contains(&share.priority) {
+                priorities.push(share.priority);
+            }
+        }
+        priorities
+    }
+
     /// Whether its ops have an intended time: by a rate, or by the times of a trace.
     pub fn scheduled(&self) -> bool {
         self.pacing.scheduled() || self.work.replay().is_some_and(|replay| !replay.no_stall)

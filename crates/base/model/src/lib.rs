@@ -6,11 +6,13 @@
 
 mod access;
 mod behaviour;
+mod blocks;
 mod buffers;
 mod closing;
 mod comparison;
 mod diagnostic;
 mod engine;
+mod engine_kind;
 mod environment;
 mod errno;
 mod errors;
@@ -37,9 +39,12 @@ mod observation;
 mod operations;
 mod pacing;
 mod part;
+mod pinning;
 mod plan;
 pub mod printable;
 mod priority;
+mod question;
+mod rate_limits;
 mod regret;
 mod replay;
 mod run;
@@ -63,16 +68,16 @@ pub use access::{
     Sequencer,
 };
 pub use behaviour::{Behaviour, Course, Regime};
+pub use blocks::{Blocks, Extent, Passes, RangeSync, SyncPolicy, WriteZones};
 pub use buffers::{Buffers, Content, Memory, Pattern};
 pub use closing::{BandwidthUnit, ClosingTable};
 pub use comparison::{
     AxisCurve, AxisPoint, CandidateResult, ClaimCheck, ComparedRow, Comparison, Difference,
-    EqualRate, Estimated, Member, Pairing, Question, Repeated, Side, Verdict,
+    EqualRate, Estimated, Member, Pairing, Repeated, SearchAnswer, SearchPoint, Side, Verdict,
 };
 pub use diagnostic::{Diagnostic, Place, Severity};
-pub use engine::{
-    Engine, EngineKind, SimClock, SimDevice, SimDisk, SimDiskKind, SimFault, SimLaw, SimOptions,
-};
+pub use engine::{Engine, SimClock, SimDevice, SimDisk, SimDiskKind, SimFault, SimLaw, SimOptions};
+pub use engine_kind::EngineKind;
 pub use environment::{
     Cpu, DeviceLayer, Environment, Governor, MadeTarget, MemoryInfo, MountInfo, StackLayer,
     TargetInfo,
@@ -105,8 +110,8 @@ pub use job::{
 };
 pub use key::{RunId, TrialKey};
 pub use layer::{
-    CommandRun, FileSystemKind, FolderServer, Fresh, Layer, Limits, MirrorLayer, NfsLayer, Pinning,
-    Provision, VdevGroup, ZfsLayer, ZfsOrigin,
+    CommandRun, FileSystemKind, FolderServer, Fresh, Layer, MirrorLayer, NfsLayer, Provision,
+    VdevGroup, ZfsLayer, ZfsOrigin,
 };
 pub use mapped::{DmTarget, FlakeyFault, MdLayer, MdLevel};
 pub use metric::{Better, Figure, Metric, Unit, Withheld};
@@ -122,15 +127,18 @@ pub use part::{
     MissedOps, OpInFlight, Part, RunningStats, SampleStats, ServerUse, Settled, SimulatedDisk,
     StageTimes, Stalls, Step, StepTime, VerifyResult,
 };
+pub use pinning::Pinning;
 pub use plan::{
     BoundPlan, Configuration, FilePolicy, Plan, RoundOrder, Sampling, Settling, Source, Stopping,
     Target, Workload, nodes_of,
 };
 pub use priority::{IoPriority, PriorityResult, PriorityShare};
+pub use question::Question;
+pub use rate_limits::Limits;
 pub use regret::{CellRegret, ColumnRegret, RatioToBest, Regret};
 pub use replay::Replay;
 pub use run::{DirectionTotal, RunState, RunSummary, TrialSummary};
-pub use search::{Bound, Search, SearchAnswer, SearchAxis, SearchPoint};
+pub use search::{Bound, Search, SearchAxis};
 pub use shared_files::{SharedFiles, SharedMode};
 pub use sim_target::{SimRecords, SimTarget};
 pub use steady::{SteadyMetric, SteadyResult, SteadyRule, SteadyValue};
@@ -152,7 +160,7 @@ pub use vm::{
     VmImage, VmLayer, server_command, server_command_fault, server_program,
 };
 pub use vm_node::{VmAddress, VmStorage};
-pub use work::{Blocks, Extent, Passes, RangeSync, SyncPolicy, Work, WriteZones};
+pub use work::Work;
 
 /// Schema number of everything stored or sent; incremented when a reader must know of a change.
 pub const SCHEMA: u32 = 2;

@@ -1,5 +1,6 @@
 //! The plan of a run, and the plan of one trial for a node.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -177,6 +178,18 @@ impl Workload {
             files: FilePolicy::default(),
             search: None,
         }
+    }
+
+    /// The workload at a load of its search; unchanged if it has none.
+    pub fn at(&self, load: Option<f64>) -> Cow<'_, Workload> {
+        let Some((search, load)) = self.search.as_ref().zip(load) else {
+            return Cow::Borrowed(self);
+        };
+        let mut workload = self.clone();
+        for job in &mut workload.jobs {
+            search.set(job, load);
+        }
+        Cow::Owned(workload)
     }
 
     /// Whether it has trials on a configuration. The repeated baseline runs what the baseline runs.

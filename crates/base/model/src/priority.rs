@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Direction, Histogram, Job, Work};
+use crate::{Direction, Histogram};
 
 /// An I/O priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -58,26 +58,4 @@ pub struct PriorityResult {
     pub priority: IoPriority,
     /// Total latency if the job reports its percentiles (fio's `lat_percentiles`), otherwise completion latency, ns.
     pub latency: Histogram,
-}
-
-impl Job {
-    /// The priorities that its ops of a direction can have, that of the job first; empty if they all have that one.
-    pub fn op_priorities(&self, direction: Direction) -> Vec<IoPriority> {
-        let Work::Blocks(blocks) = &self.work else {
-            return Vec::new();
-        };
-        let mut priorities = Vec::new();
-        for share in &blocks.priorities {
-            if share.direction != direction {
-                continue;
-            }
-            if priorities.is_empty() {
-                priorities.push(self.placement.priority().unwrap_or_default());
-            }
-            if !priorities.contains(&share.priority) {
-                priorities.push(share.priority);
-            }
-        }
-        priorities
-    }
 }

@@ -3,7 +3,7 @@
 use iodyno_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::{Direction, Estimated, Job, Work, Workload};
+use crate::{Direction, Job, Work};
 
 /// A search: each trial of a workload has another load, chosen by the results of the trials before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -124,45 +124,6 @@ fn number(text: &str) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// The result of a search in one cell.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SearchAnswer {
-    /// The configuration's name.
-    pub configuration: String,
-    /// The workload's name.
-    pub workload: String,
-    /// What was searched.
-    pub search: Search,
-    /// The highest load that keeps the bound in most trials, in the axis's unit; `None` if no load does. Its interval is known once
-    /// the search is complete.
-    pub highest: Option<Estimated>,
-    /// The knee: the load with the largest ratio of rate to mean latency, with the loads beside it.
-    pub knee: Option<Estimated>,
-    /// Number of trials.
-    pub trials: u32,
-    /// Whether more trials would not change it.
-    pub complete: bool,
-    /// The loads that were tried, ascending.
-    pub curve: Vec<SearchPoint>,
-    /// Remarks.
-    pub notes: Vec<String>,
-}
-
-/// The trials of a search at one load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SearchPoint {
-    /// The load.
-    pub load: f64,
-    /// Number of trials that kept the bound.
-    pub kept: u32,
-    /// Number of trials that did not.
-    pub lost: u32,
-    /// Median of the bounded metric, in its unit.
-    pub value: Option<f64>,
-    /// Median of the attained rate: of each stream for requested rates, otherwise ops per second of all.
-    pub attained: Option<f64>,
-}
-
 impl Search {
     /// The largest number of trials of a search in a cell.
     pub const MOST_TRIALS: u32 = 60;
@@ -186,16 +147,8 @@ impl Search {
         (beyond > 0.0).then(|| (f64::from(Search::OPS_BEYOND) / beyond).round() as u64)
     }
 
-    /// The workload at one load; the load is rounded to a value that the axis can have. A rate of 0 is none.
-    pub fn at(&self, workload: &Workload, load: f64) -> Workload {
-        let mut workload = workload.clone();
-        for job in &mut workload.jobs {
-            self.set(job, load);
-        }
-        workload
-    }
-
-    fn set(&self, job: &mut Job, load: f64) {
+    /// Sets the load of a job, rounded to a value that the axis can have. A rate of 0 is none.
+    pub(crate) fn set(&self, job: &mut Job, load: f64) {
         let whole = load.round().max(1.0).min(f64::from(u32::MAX)) as u32;
         match (self.axis, &mut job.work) {
             (SearchAxis::Clones, _) => job.clones = whole,
@@ -223,6 +176,7 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Workload;
 
     #[test]
     fn a_percentile_needs_ten_ops_beyond_it() {
@@ -300,14 +254,16 @@ mod tests {
 
     #[test]
     fn each_axis_is_set_in_every_job() {
-        let workload = Workload::new("w", Vec::new(), vec![Job::default(), Job::default()]);
         for (name, axis) in SearchAxis::NAMES {
             assert_eq!((axis.name(), SearchAxis::named(name)), (name, Some(axis)));
-            let search = Search {
+            let mut workload = Workload::new("w", Vec::new(), vec![Job::default(); 2]);
+            assert_eq!(*workload.at(Some(7.4)), workload);
+            workload.search = Some(Search {
                 axis,
                 until: Bound::parse("p99 < 2ms").unwrap(),
-            };
-            for job in search.at(&workload, 7.4).jobs {
+            });
+            assert_eq!(*workload.at(None), workload);
+            for job in &workload.at(Some(7.4)).jobs {
                 let found = match axis {
                     SearchAxis::Rate => job.pacing.rates.read.iops,
                     SearchAxis::Depth => f64::from(job.work.blocks().unwrap().engine.depth),

@@ -1,8 +1,8 @@
 //! Trials in every output format: text, JSON, fio's formats.
 
 use iodyno_model::{
-    Comparison, Finding, FindingKind, Frame, Histogram, Outcome, Plan, RunState, SearchAnswer,
-    Summary, Trial, TrialKey, Workload,
+    Comparison, Finding, FindingKind, Frame, Outcome, Plan, RunState, SearchAnswer, Summary, Trial,
+    TrialKey, Workload,
 };
 use iodyno_report::json::{RunView, TrialView};
 use iodyno_report::{Style, fio, fsbench, json, text};
@@ -50,19 +50,12 @@ pub(crate) fn load(store: &dyn Store, key: TrialKey, series: Series) -> Result<T
         let mut batch = store.frames(key, next, BATCH)?;
         let last = batch.len() < BATCH;
         if series == Series::Counts {
-            batch.iter_mut().for_each(drop_histograms);
+            batch.iter_mut().for_each(Frame::drop_histograms);
         }
         trial.frames.append(&mut batch);
         if last {
             return Ok(trial);
         }
-    }
-}
-
-fn drop_histograms(frame: &mut Frame) {
-    for direction in frame.jobs.iter_mut().flat_map(|job| &mut job.directions) {
-        direction.service = Histogram::default();
-        direction.response = None;
     }
 }
 

@@ -7,21 +7,26 @@
 
 mod acts;
 mod downsampler;
+mod end;
 mod experiment;
 mod interim;
 mod made;
+mod nodes;
 mod origin;
+mod outcome;
 mod permission;
 mod place;
 mod precondition;
 mod probe;
 mod progress;
+mod ready;
 mod resume;
 mod rounds;
 mod schedule;
 mod settle;
 mod stop;
 mod store_place;
+mod target_event;
 mod targets;
 #[cfg(test)]
 mod testing;
@@ -32,9 +37,11 @@ use std::sync::OnceLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub use acts::{Act, ActKind};
-pub use experiment::{Lab, LabNode, RunEnd, StopReason, carry_out, forecast, shortages};
+pub use end::{RunEnd, StopReason};
+pub use experiment::{carry_out, forecast, shortages};
 pub use iodyno_runner::Unsettled;
 pub use made::{fresh, obstacles, turns};
+pub use nodes::{Lab, LabNode};
 pub use origin::fingerprint;
 pub use permission::{NamedTarget, Permission};
 pub use probe::{PROBE, Probed, probe};

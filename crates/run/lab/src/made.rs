@@ -7,24 +7,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 
 use iodyno_model::{
-    BoundPlan, CommandRun, Configuration, Diagnostic, EngineKind, ExportUri, FilePolicy, Files,
-    Fresh, Layer, MadeTarget, MirrorLayer, Pinning, Plan, Provision, RunId, Severity, Target,
-    Trial, TrialKey, Work, Workload, server_program,
+    Configuration, Diagnostic, ExportUri, FilePolicy, Files, Fresh, Layer, MadeTarget, Pinning,
+    Plan, Provision, RunId, Severity, Trial, TrialKey, Work, Workload,
 };
 use iodyno_runner::{
-    Guest, Node, ProvisionRequest, Provisioned, StopFlag, TornDown, TrialEnd, carry_out,
+    Guest, ProvisionRequest, Provisioned, StopFlag, TornDown, TrialEnd, carry_out,
 };
 use iodyno_units::Nanos;
 
-use crate::experiment::workers;
+use crate::nodes::workers;
+use crate::outcome::reasons;
 use crate::precondition::Preconditioned;
+use crate::ready::{Ready, on_each, on_target};
 use crate::schedule::bind;
-use crate::trial_run::reasons;
+use crate::target_event::{TargetEvent, Tell, pass_on};
 use crate::{Lab, LabNode, Progress};
 
 /// How often the targets of a plan are made anew: as the plan requests, but for every trial if two configurations take
@@ -162,26 +163,6 @@ pub(crate) struct MadeTargets<'a> {
     nodes: Vec<OnNode<'a>>,
 }
 
-/// What happens to the targets of a node.
-pub(crate) enum Told {
-    /// A step of making the target of this configuration begins.
-    Step(usize, String),
-    /// See [`Progress::Note`].
-    Note(String),
-    /// See [`Progress::NotUndone`].
-    NotUndone(String),
-    /// The commands that undid a target, which belong to its latest trial.
-    Undone {
-        latest: TrialKey,
-        configuration: usize,
-        node: String,
-        commands: Vec<CommandRun>,
-    },
-}
-
-/// Receives what happens, in the thread of the node.
-pub(crate) type Tell<'t> = dyn FnMut(Told) + 't;
-
 /// The targets of a run that exist now on one node.
 struct OnNode<'a> {
     node: &'a LabNode<'a>,
@@ -246,93 +227,6 @@ impl Live {
             laid_out: BTreeSet::new(),
             snapshot: false,
         }
-    }
-}
-
-/// The target of a trial that is made.
-#[derive(Debug, Clone)]
-pub(crate) struct Ready {
-    /// The folder or device.
-    pub(crate) path: PathBuf,
-    /// The token of its storage.
-    pub(crate) token: String,
-    /// How it was made.
-    pub(crate) about: MadeTarget,
-    /// The virtual machines that carry out its trials, with the node that reaches them; none: the run's nodes do.
-    pub(crate) guests: Vec<Guest>,
-    /// The server whose clients the jobs are; `None`: they use the path.
-    pub(crate) share: Option<ExportUri>,
-    /// The sockets on which its file servers tell what they counted.
-    pub(crate) stats: Vec<PathBuf>,
-    /// Whether it was made for this trial.
-    pub(crate) anew: bool,
-}
-
-impl Ready {
-    /// The nodes within its virtual machines, which this node has started; none without.
-    pub(crate) fn nodes<'n>(&self, node: &'n dyn Node) -> Vec<Box<dyn Node + 'n>> {
-        nodes(&self.guests, node)
-    }
-
-    /// The plan of a trial on this target.
-    pub(crate) fn bind(&self, mut plan: BoundPlan) -> BoundPlan {
-        // A server of virtio-fs is found by its socket.
-        let servers = plan.configuration.provision().into_iter();
-        let servers = servers.flat_map(|provision| &provision.layers);
-        let servers: Vec<String> = servers
-            .filter_map(|layer| match layer {
-                Layer::Fuse(server) => Some(server_program(&server.command)),
-                Layer::Mirror(_) => Some(MirrorLayer::PROCESS),
-                _ => None,
-            })
-            .map(|program| program.rsplit('/').next().unwrap_or(program).to_owned())
-            .collect();
-        for name in servers {
-            // The other configurations have servers of this name, too.
-            if !plan.sampling.processes.contains(&name) {
-                plan.sampling.processes.push(name.clone());
-                plan.sampling.made_for.insert(name, self.token.clone());
-            }
-        }
-        plan.sampling.stats = self.stats.clone();
-        on_target(&mut plan, &self.path, self.share.as_ref());
-        plan
-    }
-}
-
-/// Binds a plan to a target that was made. Where it has a server, the jobs are its clients.
-fn on_target(plan: &mut BoundPlan, path: &Path, share: Option<&ExportUri>) {
-    plan.configuration.target = Target::Path(path.to_owned());
-    // What it contains was written by this run.
-    plan.destroy.push(path.to_owned());
-    let Some(server) = share else { return };
-    if server.engine() == EngineKind::VhostUserBlk {
-        plan.destroy.push(PathBuf::from(server.to_string()));
-    }
-    for job in &mut plan.workload.jobs {
-        if let Some(blocks) = job.work.blocks_mut() {
-            blocks.engine = blocks.engine.of_client(server);
-        }
-    }
-}
-
-/// The nodes within these virtual machines, which this node has started.
-fn nodes<'n>(guests: &[Guest], node: &'n dyn Node) -> Vec<Box<dyn Node + 'n>> {
-    guests
-        .iter()
-        .filter_map(|guest| node.guest(guest))
-        .collect()
-}
-
-/// Does the same on each node that carries out trials on a target of this node.
-fn on_each(
-    guests: &[Guest],
-    node: &dyn Node,
-    mut work: impl FnMut(&dyn Node) -> Result<(), Vec<Diagnostic>>,
-) -> Result<(), Vec<Diagnostic>> {
-    match nodes(guests, node) {
-        within if within.is_empty() => work(node),
-        within => within.iter().try_for_each(|node| work(node.as_ref())),
     }
 }
 
@@ -444,31 +338,6 @@ impl<'a> MadeTargets<'a> {
     pub(crate) fn end(&mut self, observer: &mut dyn FnMut(Progress<'_>)) {
         let any = |own: &OnNode<'_>| !own.live.is_empty() || !own.golden.is_empty();
         self.on_nodes(any, observer, OnNode::end);
-    }
-}
-
-/// Passes on what happens to the targets of a node, in the thread of the run.
-fn pass_on(told: Told, lab: &Lab<'_>, plan: &Plan, observer: &mut dyn FnMut(Progress<'_>)) {
-    match told {
-        Told::Step(configuration, step) => observer(Progress::Storage {
-            configuration: &plan.configurations[configuration],
-            step: &step,
-        }),
-        Told::Note(text) => observer(Progress::Note(&text)),
-        Told::NotUndone(text) => observer(Progress::NotUndone(&text)),
-        Told::Undone {
-            latest,
-            configuration,
-            node,
-            commands,
-        } => {
-            if let Err(error) = lab.store.add_commands(latest, &node, &commands) {
-                let name = &plan.configurations[configuration].name;
-                observer(Progress::Note(&format!(
-                    "the commands that undid the storage of {name} are not stored: {error}"
-                )));
-            }
-        }
     }
 }
 
@@ -585,7 +454,7 @@ impl<'a> OnNode<'a> {
             "making a target"
         );
         let node = self.node;
-        let mut told = |step: &str| tell(Told::Step(place, node.says(step)));
+        let mut told = |step: &str| tell(TargetEvent::Step(place, node.says(step)));
         told(
             &configuration
                 .provision()
@@ -613,7 +482,7 @@ impl<'a> OnNode<'a> {
         }
         let node = self.node;
         let made = node.node.provision(&request, self.stop, &mut |step| {
-            tell(Told::Step(
+            tell(TargetEvent::Step(
                 place,
                 node.says(&format!("golden disk: {step}")),
             ));
@@ -742,7 +611,7 @@ impl<'a> OnNode<'a> {
         bound.protected = self.protected.to_vec();
         let step = format!("laying out the files of {}", workload.name);
         let (node, stop) = (self.node, self.stop);
-        tell(Told::Step(place, node.says(&step)));
+        tell(TargetEvent::Step(place, node.says(&step)));
         if live.share.is_some() && live.latest.is_some() {
             node.node.renew(&live.token, stop)?;
         }
@@ -801,8 +670,8 @@ impl<'a> OnNode<'a> {
                 };
                 if !told.contains(&text) {
                     tell(match fault.severity {
-                        Severity::Error => Told::NotUndone(text.clone()),
-                        _ => Told::Note(text.clone()),
+                        Severity::Error => TargetEvent::NotUndone(text.clone()),
+                        _ => TargetEvent::Note(text.clone()),
                     });
                     told.push(text);
                 }
@@ -818,7 +687,7 @@ impl<'a> OnNode<'a> {
             .is_some_and(|provision| provision.teardown.is_some());
         let failed = torn_down.commands.iter().any(|run| run.status != Some(0));
         if let (true, Some(latest)) = (own || failed, live.latest) {
-            tell(Told::Undone {
+            tell(TargetEvent::Undone {
                 latest,
                 configuration: live.configuration,
                 node: self.node.name.clone(),

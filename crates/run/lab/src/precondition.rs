@@ -17,8 +17,8 @@ use iodyno_runner::{Node, StopFlag, TrialEnd, carry_out};
 use iodyno_units::{Bytes, Nanos, Rate, counted};
 
 use crate::LabNode;
-use crate::made::{Tell, Told};
 use crate::schedule::bind;
+use crate::target_event::{TargetEvent, Tell};
 
 /// Share of the free space of a file system that is written, in percent: a full one behaves differently.
 const FREE: f64 = 80.0;
@@ -73,7 +73,7 @@ impl Preconditioned<'_> {
             ..Job::default()
         };
         let (place, _) = self.plan.place(self.key.cell);
-        let mut told = |step: &str| tell(Told::Step(place, self.host.says(step)));
+        let mut told = |step: &str| tell(TargetEvent::Step(place, self.host.says(step)));
         told("preconditioning: writes twice the capacity");
         let (written, mut spent) = self.write(filling(job.clone(), limit))?;
         let round = Nanos((limit.0 / 20).min(ROUND.0));
@@ -91,7 +91,7 @@ impl Preconditioned<'_> {
         let steady = is_steady(&rates);
         if !steady {
             let name = &configuration.name;
-            tell(Told::Note(self.host.says(&format!(
+            tell(TargetEvent::Note(self.host.says(&format!(
                 "{name} is not steady after {limit} of preconditioning"
             ))));
         }

@@ -7,8 +7,8 @@ use iodyno_model::{BoundPlan, Diagnostic, Plan, RunId, Target, TrialKey, Workloa
 use iodyno_runner::{Node, TrialEnd, drive};
 use iodyno_units::Nanos;
 
-use crate::experiment::workers;
 use crate::made::MadeTargets;
+use crate::nodes::workers;
 use crate::schedule::bind;
 use crate::{Lab, LabNode, Progress};
 

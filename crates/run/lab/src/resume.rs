@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use iodyno_model::printable::{on_one_line, shell_word};
 use iodyno_model::{
-    Diagnostic, Environment, Frame, Histogram, Plan, RunId, RunState, Trial, TrialKey, TrialState,
+    Diagnostic, Environment, Frame, Plan, RunId, RunState, Trial, TrialKey, TrialState,
 };
 use iodyno_store::{Run, Store, StoreError};
 
@@ -483,20 +483,11 @@ fn load(store: &dyn Store, key: TrialKey) -> Result<Trial, StoreError> {
         let next = trial.frames.last().map_or(0, |frame| frame.number + 1);
         let mut batch = store.frames(key, next, BATCH)?;
         let last = batch.len() < BATCH;
-        batch.iter_mut().for_each(drop_histograms);
+        batch.iter_mut().for_each(Frame::drop_histograms);
         trial.frames.append(&mut batch);
         if last {
             return Ok(trial);
         }
-    }
-}
-
-/// Removes the histograms of a frame and keeps its counts. Histograms of a ten-hour trial of many jobs would fill the
-/// memory of the host under test; they are in the store.
-pub(crate) fn drop_histograms(frame: &mut Frame) {
-    for direction in frame.jobs.iter_mut().flat_map(|job| &mut job.directions) {
-        direction.service = Histogram::default();
-        direction.response = None;
     }
 }
 

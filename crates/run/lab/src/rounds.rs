@@ -9,9 +9,9 @@ use iodyno_model::{
 use iodyno_store::RunHandle;
 use iodyno_units::counted;
 
-use crate::experiment::workers;
 use crate::interim::{DefaultJudge, InterimComparison, Judge};
 use crate::made::MadeTargets;
+use crate::nodes::workers;
 use crate::place::Places;
 use crate::schedule::order;
 use crate::settle::Settler;

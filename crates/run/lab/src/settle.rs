@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use iodyno_model::{Blocks, Environment, Plan, Settled, Settling, Target};
 use iodyno_runner::Unsettled;
 
-use crate::made::Ready;
 use crate::permission::paths_of;
+use crate::ready::Ready;
 use crate::{Lab, Progress};
 
 /// Settles the host before each trial of a run.

@@ -11,7 +11,7 @@ use iodyno_model::{Identity, KnownTarget, Plan, RunId, TrialKey};
 use iodyno_runner::Examination;
 
 use crate::Lab;
-use crate::experiment::{examine, workers};
+use crate::nodes::{examine, workers};
 use crate::permission::paths_of;
 use crate::schedule::bind;
 

@@ -12,10 +12,10 @@ use iodyno_runner::{Event, Examination, Node, RunnerError, TrialEnd, drive};
 use iodyno_store::{Rebuilder, StoreError};
 
 use crate::downsampler::Downsampler;
-use crate::experiment::{examine, named, workers};
-use crate::made::Ready;
+use crate::nodes::{examine, named, workers};
+use crate::outcome::{reasons, said, worst};
 use crate::place::Places;
-use crate::resume::drop_histograms;
+use crate::ready::Ready;
 use crate::schedule::bind;
 use crate::store_place::store_on_target;
 use crate::targets::{KnownTargets, name_node};
@@ -201,10 +201,7 @@ impl<'a> TrialRun<'a> {
 
     /// Its workload, at its load.
     fn loaded(&self, workload: &Workload) -> Workload {
-        match workload.search.as_ref().zip(self.load) {
-            Some((search, load)) => search.at(workload, load),
-            None => workload.clone(),
-        }
+        workload.at(self.load).into_owned()
     }
 
     /// Runs the trial, unless its target has changed since its cell's earlier trials. If the change is found only
@@ -611,7 +608,7 @@ impl<'a> TrialRun<'a> {
                     health = before;
                 }
                 let mut counts = frame.clone();
-                drop_histograms(&mut counts);
+                counts.drop_histograms();
                 self.frames.push(counts);
                 self.records[place].last = Some(frame);
                 health
@@ -752,35 +749,6 @@ fn environments(records: Vec<NodeRecord>) -> Vec<Option<Environment>> {
     records.map(|record| record.environment).collect()
 }
 
-/// An outcome with other words for its reason.
-fn said(outcome: Outcome, words: impl Fn(&str) -> String) -> Outcome {
-    match outcome {
-        Outcome::Completed => Outcome::Completed,
-        Outcome::Interrupted(why) => Outcome::Interrupted(words(&why)),
-        Outcome::Failed(why) => Outcome::Failed(words(&why)),
-        Outcome::Refused(why) => Outcome::Refused(words(&why)),
-    }
-}
-
-/// The outcome of a trial from those of its nodes: the worst one. Nodes that did not begin because another one failed are
-/// interrupted, and are not mentioned then.
-fn worst(outcomes: Vec<Outcome>) -> Outcome {
-    let rank = |outcome: &Outcome| match outcome {
-        Outcome::Completed => 0,
-        Outcome::Interrupted(_) => 1,
-        Outcome::Failed(_) => 2,
-        Outcome::Refused(_) => 3,
-    };
-    let Some(worst) = outcomes.iter().max_by_key(|outcome| rank(outcome)).cloned() else {
-        return Outcome::Completed;
-    };
-    let same = outcomes
-        .iter()
-        .filter(|outcome| rank(outcome) == rank(&worst));
-    let why: Vec<&str> = same.filter_map(Outcome::reason).collect();
-    said(worst, |_| why.join("; "))
-}
-
 /// Why processes or pools were not sampled, each reason once: a name that no process has is reported.
 fn unseen(telemetry: &Telemetry) -> Vec<String> {
     let mut reasons: Vec<String> = Vec::new();
@@ -806,10 +774,4 @@ fn tell(health: StoreHealth, observer: &mut dyn FnMut(Progress<'_>)) {
         StoreHealth::Fails(error) => observer(Progress::StoreFails(&error)),
         StoreHealth::Recovered => observer(Progress::StoreRecovered),
     }
-}
-
-/// All messages on one line.
-pub(crate) fn reasons(faults: &[Diagnostic]) -> String {
-    let lines = faults.iter().flat_map(|fault| fault.message.lines());
-    lines.map(str::trim).collect::<Vec<_>>().join("; ")
 }

@@ -12,7 +12,8 @@ use crate::files::{Files, room_needed};
 use crate::operations::Site;
 use crate::probe::HostProbe;
 use crate::protocol::{Examination, Examined, FoundPath};
-use crate::resolve::{FileKind, Resolved, resolve};
+use crate::resolve::resolve;
+use crate::resolved::{FileKind, Resolved};
 use crate::shares;
 use crate::wanted::{self, Wanted};
 

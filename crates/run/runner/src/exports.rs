@@ -11,7 +11,7 @@ use iodyno_model::{
 };
 
 use crate::faults::{self, Unready, at_job};
-use crate::resolve::ResolvedFile;
+use crate::resolved::ResolvedFile;
 
 /// The export of a job, and what the job does with it. `None`: its engine has none, or one with files (see `shares`).
 pub(crate) fn wanted(job: &Job) -> Option<(&ExportUri, Use)> {

@@ -19,7 +19,7 @@ use rustix::fs::{Advice, fadvise};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::faults::{self, Unready, at_job, fault, of_job};
-use crate::resolve::{FileKind, ResolvedClone};
+use crate::resolved::{FileKind, ResolvedClone};
 use crate::wanted::Wanted;
 
 /// The largest number of files that a part describes.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use iodyno_engine::{OpLog, OpRecord};
 use iodyno_model::{Blocks, Direction};
 
-use crate::logs::LogFile;
-use crate::resolve::ResolvedClone;
+use crate::log_file::LogFile;
+use crate::resolved::ResolvedClone;
 
 /// Number of ops that can be queued before the worker has to wait.
 const QUEUE: usize = 16_384;

@@ -289,7 +289,7 @@ mod tests {
     use iodyno_host::Roots;
 
     use super::*;
-    use crate::resolve::FileKind;
+    use crate::resolved::FileKind;
     use crate::wanted::{Ops, Wanted};
 
     const MIB: u64 = 1 << 20;

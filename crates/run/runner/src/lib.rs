@@ -6,7 +6,7 @@
 //!
 //! Modules do not import each other in a cycle. From the top: `child` and `simulate` (sessions), `serve` (the node), `trial`
 //! and `prepare`; below them `shared_files`, `operations`, `layout` and `files`, then `wanted` and `resolve`, and at the
-//! bottom `protocol`, `faults` and `probe`.
+//! bottom `resolved`, `protocol`, `faults` and `probe`.
 
 mod assemble;
 mod child;
@@ -26,6 +26,7 @@ mod host;
 mod iolog;
 mod layout;
 mod log_compression;
+mod log_file;
 mod logs;
 mod message_writer;
 mod monitor;
@@ -36,6 +37,7 @@ mod process;
 mod protocol;
 mod rates;
 mod resolve;
+mod resolved;
 #[cfg(test)]
 mod samples;
 mod scheduler;
@@ -74,9 +76,8 @@ pub use protocol::{
     Command, EngineSupport, Event, Examination, Examined, FoundPath, Hello, Message, PROTOCOL,
     StorageAnswer, StorageWork, TrialEnd,
 };
-pub use resolve::{
-    FileKind, Resolved, ResolvedClone, ResolvedFile, made_up_name, placed_names, resolve,
-};
+pub use resolve::{made_up_name, placed_names, resolve};
+pub use resolved::{FileKind, Resolved, ResolvedClone, ResolvedFile};
 pub use serve::serve;
 pub use session::{Later, Node, POLL, RunnerError, Session, carry_out, drive};
 pub use ssh::SshNode;

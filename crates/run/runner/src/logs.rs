@@ -6,8 +6,7 @@
 //! count of each bin…`. Times count from the start of the clone's measured time, or are those of another clock. A write
 //! error ends the log and is reported as a note; the trial continues.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,118 +16,10 @@ use iodyno_model::{Direction, FIO_BINS, Histogram, IoPriority, Logs};
 
 use crate::gain::Gain;
 use crate::iolog::Iolog;
-use crate::log_compression::Compressed;
+use crate::log_file::{LogFile, close_all};
 
 /// Number of ops that can be queued before the worker has to wait.
 const QUEUE: usize = 16_384;
-
-/// Where the lines of a log go, many at a time.
-#[derive(Debug)]
-enum Sink {
-    Plain(File),
-    Compressed(Compressed<File>),
-}
-
-impl Write for Sink {
-    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
-        match self {
-            Sink::Plain(file) => file.write(lines),
-            Sink::Compressed(file) => file.write(lines),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// A log file that is being written.
-#[derive(Debug)]
-pub(crate) struct LogFile {
-    path: PathBuf,
-    to: BufWriter<Sink>,
-    line: Vec<u8>,
-    fault: Option<String>,
-}
-
-impl LogFile {
-    /// Creates a log of this path.
-    ///
-    /// # Errors
-    /// The reason why it cannot be created.
-    pub(crate) fn at(path: PathBuf) -> Result<LogFile, String> {
-        LogFile::create(path, false, false)
-    }
-
-    fn create(path: PathBuf, shared: bool, compressed: bool) -> Result<LogFile, String> {
-        let opened = match shared {
-            true => append_output(&path),
-            false => create_output(&path),
-        };
-        match opened {
-            Ok(file) => {
-                let (capacity, sink) = match compressed {
-                    false => (1 << 14, Sink::Plain(file)),
-                    true => (1 << 17, Sink::Compressed(Compressed(file))),
-                };
-                Ok(LogFile::new(path, BufWriter::with_capacity(capacity, sink)))
-            }
-            Err(error) => Err(format!(
-                "cannot create the log `{}`: {error}",
-                path.display()
-            )),
-        }
-    }
-
-    fn new(path: PathBuf, to: BufWriter<Sink>) -> LogFile {
-        LogFile {
-            path,
-            to,
-            line: Vec::new(),
-            fault: None,
-        }
-    }
-
-    /// Appends a line.
-    pub(crate) fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        self.add(|to| to.write_fmt(line));
-    }
-
-    /// Appends a line, which `write` formats. Each line is written to the file as a whole, so that clones can share the
-    /// file.
-    fn add(&mut self, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) {
-        if self.fault.is_some() {
-            return;
-        }
-        self.line.clear();
-        let written = write(&mut self.line).and_then(|()| self.to.write_all(&self.line));
-        self.note(written);
-    }
-
-    fn note(&mut self, written: io::Result<()>) {
-        if let Err(error) = written {
-            self.fault.get_or_insert_with(|| {
-                format!("the log `{}` is incomplete: {error}", self.path.display())
-            });
-        }
-    }
-
-    /// Flushes it. Returns the reason if it is incomplete.
-    pub(crate) fn close(mut self) -> Option<String> {
-        if self.fault.is_none() {
-            let written = self.to.flush();
-            self.note(written);
-        }
-        // Dropping the buffer would try to write again.
-        let (_file, _unwritten) = self.to.into_parts();
-        self.fault
-    }
-}
-
-fn faults(files: impl IntoIterator<Item = LogFile>) -> Option<String> {
-    let faults: Vec<String> = files.into_iter().filter_map(LogFile::close).collect();
-    (!faults.is_empty()).then(|| faults.join("; "))
-}
 
 /// The origin of the times in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -211,7 +102,7 @@ struct ValueFiles {
 impl ValueFiles {
     fn close(self) -> Option<String> {
         let rates = self.bandwidth.into_iter().chain(self.iops);
-        faults(rates.chain(self.latency.into_iter().flatten()))
+        close_all(rates.chain(self.latency.into_iter().flatten()))
     }
 }
 
@@ -493,7 +384,7 @@ impl WindowLog {
         }
         match self.to {
             WindowFiles::Values { files, .. } => files.close(),
-            WindowFiles::Histograms { file, .. } => faults([file]),
+            WindowFiles::Histograms { file, .. } => close_all([file]),
         }
     }
 }

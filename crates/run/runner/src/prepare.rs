@@ -26,7 +26,8 @@ use crate::logs::{self, CloneLogs, Epoch};
 use crate::message_writer::MessageSender;
 use crate::operations::Site;
 use crate::protocol::{Command, Event};
-use crate::resolve::{Resolved, ResolvedClone, resolve};
+use crate::resolve::resolve;
+use crate::resolved::{Resolved, ResolvedClone};
 use crate::seeds;
 use crate::shared_files;
 use crate::shares::{Connections, ShareFiles, TrialProbe};
@@ -356,10 +357,10 @@ fn open_all(
             }
         }
     }
-    if faults.is_empty()
-        && let Err(fault) = simulated::connect(&mut clones, plan.configuration.simulated())
-    {
-        faults.push(fault);
+    if faults.is_empty() {
+        let specs = clones.iter_mut().filter_map(|clone| clone.spec.as_mut());
+        let connected = simulated::connect(specs.collect(), plan.configuration.simulated());
+        faults.extend(connected.err());
     }
     let specs = clones.iter().filter_map(|clone| clone.spec.as_ref());
     if let Some(name) = iodyno_engine::shared_zones(specs) {

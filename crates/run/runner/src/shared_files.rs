@@ -12,7 +12,8 @@ use rustix::io::retry_on_intr;
 
 use crate::faults;
 use crate::files::{Files, TrialFile};
-use crate::resolve::{PREPARE, ResolvedFile};
+use crate::resolve::PREPARE;
+use crate::resolved::ResolvedFile;
 
 /// The jobs of a trial that share files.
 fn sharing(jobs: &[Job]) -> impl Iterator<Item = (usize, &Job, &SharedFiles)> {

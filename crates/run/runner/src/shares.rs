@@ -20,7 +20,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::faults::{Unready, at_job, fault, of_job};
 use crate::probe::{HostProbe, PathKind, Probe};
-use crate::resolve::{Resolved, ResolvedClone};
+use crate::resolved::{Resolved, ResolvedClone};
 use crate::wanted::{self, Wanted};
 
 /// The share of a job. `None`: its engine is another one.

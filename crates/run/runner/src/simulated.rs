@@ -4,7 +4,6 @@ use iodyno_engine::{CloneSpec, SharedDevice, SimObserver};
 use iodyno_model::{Diagnostic, SimDevice, SimTarget, SimulatedDisk};
 
 use crate::faults::fault;
-use crate::prepare::Waiting;
 
 /// Files begin at multiples of it, bytes.
 const ALIGNMENT: u64 = 1 << 20;
@@ -15,13 +14,9 @@ const ALIGNMENT: u64 = 1 << 20;
 /// # Errors
 /// A read policy is unknown.
 pub(crate) fn connect(
-    clones: &mut [Waiting],
+    mut specs: Vec<&mut CloneSpec>,
     target: Option<&SimTarget>,
 ) -> Result<(), Diagnostic> {
-    let mut specs: Vec<&mut CloneSpec> = clones
-        .iter_mut()
-        .filter_map(|clone| clone.spec.as_mut())
-        .collect();
     while let Some(device) = specs.iter().find_map(|spec| unconnected(spec, target)) {
         let mut users: Vec<&mut CloneSpec> = specs
             .iter_mut()

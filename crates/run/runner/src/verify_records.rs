@@ -23,7 +23,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use crate::exports;
 use crate::faults::fault;
 use crate::files::Files;
-use crate::resolve::{Resolved, ResolvedClone};
+use crate::resolved::{Resolved, ResolvedClone};
 use crate::shares::ShareFiles;
 
 /// The form of a record. The first one belonged to a path, and had no checksum.

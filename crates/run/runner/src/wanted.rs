@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use iodyno_guard::Intent;
 use iodyno_model::{Blocks, EngineKind, Fallocate, Job, Target, Work};
 
-use crate::resolve::{FileKind, FileUse, Resolved};
+use crate::resolved::{FileKind, FileUse, Resolved};
 
 /// A file or device of the trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -314,7 +314,7 @@ fn files(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resolve::{ResolvedClone, ResolvedFile};
+    use crate::resolved::{ResolvedClone, ResolvedFile};
     use crate::samples::{access, job};
     use iodyno_model::Direction::{Read, Trim, Write};
     use iodyno_model::{Direction, Engine, Files, Verify};

@@ -2,11 +2,13 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use iodyno_model::TrialKey;
 use rusqlite::ErrorCode;
 
-use crate::export::EXPORT_VERSION;
+/// Maximum wait for locks of other processes. Importing a run of 10 hours holds the lock for some seconds.
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why a store operation failed. [`StoreError::hint`] has the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -156,11 +158,13 @@ pub enum StoreError {
     },
     /// A newer iodyno wrote the file to import. Nothing was stored.
     #[error(
-        "nothing was imported: the file has version {found} of the format; this iodyno knows versions up to {EXPORT_VERSION}"
+        "nothing was imported: the file has version {found} of the format; this iodyno knows versions up to {known}"
     )]
     NewerExport {
         /// Its format version.
         found: u32,
+        /// The newest version that this program knows.
+        known: u32,
     },
 }
 
@@ -220,7 +224,7 @@ impl StoreError {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy {
                 path,
                 doing,
-                seconds: crate::sqlite::BUSY_TIMEOUT.as_secs(),
+                seconds: BUSY_TIMEOUT.as_secs(),
             },
             Some(ErrorCode::NotADatabase) => StoreError::NotAStore {
                 path,
@@ -269,4 +273,25 @@ pub(crate) fn in_words(key: &TrialKey) -> String {
         "round {}, cell {}, attempt {}",
         key.round, key.cell, key.attempt
     )
+}
+
+/// Why an operation failed.
+#[derive(Debug)]
+pub(crate) enum OperationError {
+    /// An error of SQLite, reported with the path and the operation.
+    Sqlite(rusqlite::Error),
+    /// Any other error.
+    Store(StoreError),
+}
+
+impl From<rusqlite::Error> for OperationError {
+    fn from(error: rusqlite::Error) -> OperationError {
+        OperationError::Sqlite(error)
+    }
+}
+
+impl From<StoreError> for OperationError {
+    fn from(error: StoreError) -> OperationError {
+        OperationError::Store(error)
+    }
 }

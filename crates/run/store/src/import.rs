@@ -124,6 +124,7 @@ fn check_header(reader: &LineReader<'_>, header: &Header) -> Result<(), StoreErr
     if header.version > EXPORT_VERSION {
         return Err(StoreError::NewerExport {
             found: header.version,
+            known: EXPORT_VERSION,
         });
     }
     Ok(())

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+use crate::error::OperationError;
 use crate::location::{companion, mode};
-use crate::sqlite::OperationError;
 use crate::{StoreError, upgrade};
 
 /// `iody` in ASCII.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::StoreError;
 use crate::blob::{decode, encode};
-use crate::sqlite::OperationError;
+use crate::error::OperationError;
 
 /// Schema 4: plans in the form of [`SCHEMA`] 2. A plan that cannot be read is left unchanged, and is reported as
 /// damaged when it is requested.

@@ -13,9 +13,7 @@ use crate::{devices, work};
 
 /// The costs of a trial with its telemetry; `None` without ops.
 pub fn costs(workload: &Workload, trial: &Trial) -> Option<Costs> {
-    let load = workload.search.as_ref().zip(trial.probe);
-    let loaded = load.map(|(search, load)| search.at(workload, load));
-    let workload = loaded.as_ref().unwrap_or(workload);
+    let workload = &*workload.at(trial.probe);
     let clones: Vec<&CloneResult> = work::clones(trial).collect();
     let ops: u64 = clones.iter().map(|clone| work::ops(workload, clone)).sum();
     let span_ns = work::measured_ns(trial) as f64;

@@ -47,9 +47,7 @@ pub fn observe(
     key: TrialKey,
     trial: &Trial,
 ) -> Observation {
-    let load = workload.search.as_ref().zip(trial.probe);
-    let loaded = load.map(|(search, load)| search.at(workload, load));
-    let workload = loaded.as_ref().unwrap_or(workload);
+    let workload = &*workload.at(trial.probe);
     let summary = crate::summary(workload, trial);
     let kind = kind(workload, trial);
     let measured = figures::figures(workload, trial, &summary, kind);

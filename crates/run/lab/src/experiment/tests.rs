@@ -1,8 +1,9 @@
 use std::path::Path;
 
 use iodyno_judge::testing as made_up;
-use iodyno_model::{BoundPlan, Finding, FindingKind, Outcome, PlannedNode};
+use iodyno_model::{BoundPlan, Finding, FindingKind, Outcome, PlannedNode, RunState};
 use iodyno_runner::Event;
+use iodyno_store::Store;
 
 use super::*;
 use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, messages, plan};

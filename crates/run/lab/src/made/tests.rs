@@ -1,6 +1,6 @@
 use iodyno_model::{
     DiskOrigin, EngineKind, FolderServer, Layer, MirrorLayer, Outcome, Pinning, PlannedNode,
-    TrialState, VmDisk, VmLayer,
+    Target, TrialState, VmDisk, VmLayer,
 };
 
 use super::*;

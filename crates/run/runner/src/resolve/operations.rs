@@ -5,9 +5,9 @@ use std::path::Path;
 use iodyno_engine::operations;
 use iodyno_model::{Action, Diagnostic, Job, Operations, Subject};
 
-use super::ResolvedClone;
 use crate::faults::fault;
 use crate::probe::{PathKind, Probe};
+use crate::resolved::ResolvedClone;
 
 const DESCRIPTION: &str = "correct the workload's TOML file";
 

@@ -5,8 +5,9 @@ use std::path::Path;
 use iodyno_model::{Amount, Diagnostic};
 use iodyno_units::Bytes;
 
-use super::{Binding, FileKind, ResolvedFile};
+use super::binding::Binding;
 use crate::faults::fault;
+use crate::resolved::{FileKind, ResolvedFile};
 use crate::seeds;
 
 impl Binding<'_> {
@@ -40,8 +41,8 @@ impl Binding<'_> {
                 Some(amount @ Amount::Percent(_)) => {
                     let share = match existing {
                         0 if !until_full => return Err(share_of_nothing(&file.path)),
-                        0 => of(amount, self.free(&file.path)?) / count,
-                        length => of(amount, length).min(length.saturating_sub(file.base)),
+                        0 => amount.of(self.free(&file.path)?) / count,
+                        length => amount.of(length).min(length.saturating_sub(file.base)),
                     };
                     Some(share - share % block)
                 }
@@ -59,7 +60,7 @@ impl Binding<'_> {
                     let length = self.file_size(range, file, number, block)?;
                     match size {
                         Some(Amount::Percent(percent)) if percent < 100.0 => {
-                            let share = of(Amount::Percent(percent), file.base + length);
+                            let share = Amount::Percent(percent).of(file.base + length);
                             share.min(length) / block * block
                         }
                         _ => length,
@@ -105,7 +106,7 @@ impl Binding<'_> {
             _ if existing > 0 => existing,
             _ => self.free(&file.path)?,
         };
-        let (low, high) = (of(low, whole), of(high, whole));
+        let (low, high) = (low.of(whole), high.of(whole));
         let length = match (low..=high).contains(&existing) {
             true => existing,
             false if low >= high => low,
@@ -183,8 +184,11 @@ impl Binding<'_> {
 
     fn offset(&self, existing: u64, block: u64) -> u64 {
         let extent = &self.blocks.extent;
-        let offset = of(extent.offset, existing).saturating_add(
-            of(extent.offset_increment, existing).saturating_mul(self.clone.into()),
+        let offset = extent.offset.of(existing).saturating_add(
+            extent
+                .offset_increment
+                .of(existing)
+                .saturating_mul(self.clone.into()),
         );
         let percent = [extent.offset, extent.offset_increment]
             .iter()
@@ -222,16 +226,4 @@ fn share_of_nothing(path: &Path) -> Diagnostic {
         ),
         "write `size` in bytes, such as `size=1g`, or add `filesize=`",
     )
-}
-
-/// An amount of a whole, bytes.
-pub(super) fn of(amount: Amount, whole: u64) -> u64 {
-    match amount {
-        Amount::Bytes(bytes) => bytes,
-        // Hundredths of a percent are exact in integers; f64 would round lengths beyond 2^53.
-        Amount::Percent(percent) => {
-            let hundredths = (percent.clamp(0.0, 100.0) * 100.0).round() as u128;
-            (u128::from(whole) * hundredths / 10_000) as u64
-        }
-    }
 }

@@ -15,9 +15,10 @@ use iodyno_model::{Blocks, Diagnostic, Replay};
 use iodyno_units::Bytes;
 use rustix::fs::OFlags;
 
+use super::binding::Binding;
 use super::naming::{Base, placed};
-use super::{Binding, FileKind, ResolvedClone, ResolvedFile};
 use crate::faults::fault;
+use crate::resolved::{FileKind, FileUse, ResolvedClone, ResolvedFile, ResolvedReplay};
 
 /// The largest number of ops of all traces of a trial together: 384 MiB.
 const MOST_OPS: usize = 1 << 24;
@@ -25,34 +26,6 @@ const MOST_OPS: usize = 1 << 24;
 const LONGEST_TRACE: u64 = 16 << 30;
 /// The largest size of all buffers of a clone together, bytes.
 const MOST_BUFFERS: u64 = 4 << 30;
-
-/// How a replay uses one of its clone's files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FileUse {
-    /// It is read.
-    pub reads: bool,
-    /// It is written.
-    pub writes: bool,
-    /// Ranges are deallocated.
-    pub trims: bool,
-    /// Whether the user named it.
-    pub named: bool,
-    /// Whether the user permitted changes: it may be created, extended, written or removed.
-    pub offered: bool,
-    /// The largest power of two that divides all offsets and lengths, bytes; 0: there are none.
-    pub alignment: u64,
-}
-
-/// The replay of a clone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ResolvedReplay {
-    /// The trace.
-    pub trace: Arc<Trace>,
-    /// For each file of the trace, the index of the clone's file.
-    pub files: Vec<u32>,
-    /// The use of each of the clone's files.
-    pub uses: Vec<FileUse>,
-}
 
 /// The traces of a trial, each read once for each job.
 #[derive(Debug, Default)]

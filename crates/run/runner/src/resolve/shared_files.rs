@@ -9,9 +9,9 @@ use iodyno_model::{Diagnostic, EngineKind, SharedFiles, SharedMode};
 use iodyno_units::Bytes;
 
 use super::naming::{self, Base};
-use super::{FileKind, ResolvedFile};
 use crate::faults::fault;
 use crate::probe::{PathKind, Probe};
+use crate::resolved::{FileKind, ResolvedFile};
 
 /// At most this many names appear in a message; the others are counted.
 const NAMED: usize = 3;
@@ -183,7 +183,8 @@ fn few(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resolve::{Resolved, resolve};
+    use crate::resolve::resolve;
+    use crate::resolved::Resolved;
     use crate::samples::{job, plan};
     use iodyno_model::{Distribution, Engine, Job, Target, Work};
 

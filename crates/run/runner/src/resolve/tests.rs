@@ -1,8 +1,9 @@
 use super::*;
+use crate::resolved::FileKind;
 use crate::samples::{job, plan};
 use iodyno_model::{
-    Amount, BlockSizes, Direction, Engine, EngineKind, MixSequence, Order, Passes, PerDirection,
-    Target, Verify,
+    Amount, BlockSizes, Blocks, Direction, Engine, EngineKind, MixSequence, Order, Passes,
+    PerDirection, Target, Verify,
 };
 use std::collections::HashMap;
 

@@ -3,9 +3,10 @@
 use iodyno_model::RunId;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::read::run_id;
-use super::{OperationError, SqliteStore};
+use super::SqliteStore;
+use super::rows::{no_such_run, run_id};
 use crate::StoreError;
+use crate::error::OperationError;
 
 /// Maximum number of candidates that an error lists.
 const SHOWN: usize = 8;
@@ -40,18 +41,6 @@ pub(super) fn find(store: &SqliteStore, name: &str) -> Result<RunId, StoreError>
                     .collect(),
             })),
         }
-    })
-}
-
-/// The error for an identity that the store does not have.
-pub(super) fn unknown(run: RunId) -> OperationError {
-    no_such_run(&run.to_string(), "this store does not have it")
-}
-
-pub(super) fn no_such_run(name: &str, why: &str) -> OperationError {
-    OperationError::Store(StoreError::NoSuchRun {
-        name: name.to_owned(),
-        why: why.to_owned(),
     })
 }
 

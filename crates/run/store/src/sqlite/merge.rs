@@ -8,12 +8,13 @@ use std::io::BufRead;
 use iodyno_model::{Frame, Outcome, Plan, RunId, TelemetryBatch, Trial, TrialKey, Workload};
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, named_params, params};
 
-use super::read::{Liveness, damaged, document, plan};
+use super::liveness::Liveness;
+use super::rows::{conflict, damaged, document, plan};
 use super::telemetry::encoded;
-use super::write::{checked, conflict, hosts, imported, json, word};
-use super::{OperationError, SqliteStore, Survives};
+use super::write::{checked, hosts, imported, json, word};
+use super::{SqliteStore, Survives};
 use crate::blob::encode;
-use crate::error::in_words;
+use crate::error::{OperationError, in_words};
 use crate::export::RunLine;
 use crate::import::{Sink, read_export};
 use crate::secrets::{

@@ -1,8 +1,11 @@
 //! The store in an SQLite file.
 
 mod find;
+mod liveness;
 mod merge;
+mod open_trial;
 mod read;
+mod rows;
 mod telemetry;
 mod write;
 
@@ -20,14 +23,12 @@ use iodyno_model::{
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
+use crate::error::{BUSY_TIMEOUT, OperationError};
 use crate::location::companion;
 use crate::owner::Owner;
 use crate::room::refuse_full;
 use crate::schema::{self, DatabaseKind, STEPS, Upgrade};
 use crate::{Appended, ImportReport, Run, RunHandle, Store, StoreError};
-
-/// Maximum wait for locks of other processes. Importing a run of 10 hours holds the lock for some seconds.
-pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The name of a database in memory.
 const MEMORY: &str = ":memory:";
@@ -47,27 +48,6 @@ pub struct SqliteStore {
     /// Whether the connection syncs its commits.
     synced: Cell<bool>,
     upgraded: Option<Upgrade>,
-}
-
-/// Why an operation failed.
-#[derive(Debug)]
-pub(crate) enum OperationError {
-    /// An error of SQLite, reported with the path and the operation.
-    Sqlite(rusqlite::Error),
-    /// Any other error.
-    Store(StoreError),
-}
-
-impl From<rusqlite::Error> for OperationError {
-    fn from(error: rusqlite::Error) -> OperationError {
-        OperationError::Sqlite(error)
-    }
-}
-
-impl From<StoreError> for OperationError {
-    fn from(error: StoreError) -> OperationError {
-        OperationError::Store(error)
-    }
 }
 
 /// What a commit must survive.
@@ -235,7 +215,7 @@ impl SqliteStore {
     /// As [`Store::run`].
     pub fn plan(&self, run: RunId) -> Result<Plan, StoreError> {
         self.reading("reading a plan", |transaction| {
-            read::plan(self, transaction, run)
+            rows::plan(self, transaction, run)
         })
     }
 

@@ -1,9 +1,7 @@
 //! Queries: lists, single trials, series.
 
-use std::path::PathBuf;
-
 use iodyno_model::{
-    Environment, Frame, KnownTarget, Outcome, Plan, RunId, RunState, RunSummary, Telemetry, Trial,
+    Environment, Frame, KnownTarget, Outcome, RunId, RunState, RunSummary, Telemetry, Trial,
     TrialKey, TrialState, TrialSummary,
 };
 use rusqlite::types::{FromSqlError, Type, ValueRef};
@@ -11,10 +9,10 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::write::environment_of;
-use super::{OperationError, SqliteStore};
-use crate::blob::decode;
-use crate::owner::{Owners, lock_file};
+use super::SqliteStore;
+use super::liveness::Liveness;
+use super::rows::{blob, damaged, document, environment_of, plan, run_id, trial_number, unknown};
+use crate::error::OperationError;
 use crate::rebuild::PartsRebuilder;
 use crate::{Run, StoreError};
 
@@ -64,7 +62,7 @@ pub(super) fn run(store: &SqliteStore, run: RunId) -> Result<Run, StoreError> {
             let sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE id = ?1");
             let mut statement = transaction.prepare_cached(&sql)?;
             let mut rows = statement.query([run.0.as_bytes()])?;
-            let row = rows.next()?.ok_or_else(|| super::find::unknown(run))?;
+            let row = rows.next()?.ok_or_else(|| unknown(run))?;
             run_summary(&liveness, row)?
         };
         let mut statement = transaction.prepare_cached(
@@ -296,61 +294,6 @@ fn trial_summary(
     })
 }
 
-pub(super) fn plan(
-    store: &SqliteStore,
-    connection: &Connection,
-    run: RunId,
-) -> Result<Plan, OperationError> {
-    let mut statement = connection.prepare_cached("SELECT plan FROM runs WHERE id = ?1")?;
-    let mut rows = statement.query([run.0.as_bytes()])?;
-    let row = rows.next()?.ok_or_else(|| super::find::unknown(run))?;
-    blob(store, row, 0)
-}
-
-pub(super) fn document<T: DeserializeOwned>(
-    store: &SqliteStore,
-    connection: &Connection,
-    trial: i64,
-    kind: &str,
-) -> Result<Option<T>, OperationError> {
-    let mut statement =
-        connection.prepare_cached("SELECT data FROM documents WHERE trial = ?1 AND kind = ?2")?;
-    let mut rows = statement.query(params![trial, kind])?;
-    match rows.next()? {
-        Some(row) => blob(store, row, 0).map(Some),
-        None => Ok(None),
-    }
-}
-
-pub(super) fn trial_number(connection: &Connection, key: TrialKey) -> Result<i64, OperationError> {
-    connection
-        .prepare_cached(
-            "SELECT number FROM trials JOIN runs ON alias = run
-             WHERE id = ?1 AND round = ?2 AND cell = ?3 AND attempt = ?4",
-        )?
-        .query_row(
-            params![key.run.0.as_bytes(), key.round, key.cell, key.attempt],
-            |row| row.get(0),
-        )
-        .optional()?
-        .ok_or(OperationError::Store(StoreError::NoSuchTrial(key)))
-}
-
-fn blob<T: DeserializeOwned>(
-    store: &SqliteStore,
-    row: &Row<'_>,
-    column: usize,
-) -> Result<T, OperationError> {
-    let bytes = row.get_ref(column)?.as_blob();
-    let bytes = bytes.map_err(|error| damaged(store, error.to_string()))?;
-    decode(bytes).map_err(|why| damaged(store, why))
-}
-
-pub(super) fn run_id(row: &Row<'_>, column: &str) -> Result<RunId, OperationError> {
-    let bytes: [u8; 16] = row.get(column)?;
-    Ok(RunId(Uuid::from_bytes(bytes)))
-}
-
 /// Parses a text column that holds JSON.
 fn parse<T: DeserializeOwned>(
     row: &Row<'_>,
@@ -362,88 +305,4 @@ fn parse<T: DeserializeOwned>(
         let error = FromSqlError::other(error);
         rusqlite::Error::FromSqlConversionFailure(index, Type::Text, Box::new(error)).into()
     })
-}
-
-pub(super) fn damaged(store: &SqliteStore, what: String) -> OperationError {
-    OperationError::Store(StoreError::Damaged {
-        path: store.path.clone(),
-        what,
-    })
-}
-
-/// Which owners are alive, as seen from one store.
-pub(super) struct Liveness {
-    owners: Owners,
-    path: PathBuf,
-}
-
-impl Liveness {
-    pub(super) fn of(store: &SqliteStore) -> Result<Liveness, StoreError> {
-        let path = lock_file(&store.path);
-        if store.in_memory {
-            let owners = Owners::All;
-            return Ok(Liveness { owners, path });
-        }
-        match Owners::of(&store.path) {
-            Ok(owners) => Ok(Liveness { owners, path }),
-            Err(error) => Err(StoreError::io(&path, "looking for live runs", error)),
-        }
-    }
-
-    fn lives(&self, owner: Option<i64>) -> Result<bool, StoreError> {
-        match owner.map(|owner| self.owners.lives(owner)) {
-            None => Ok(false),
-            Some(Ok(lives)) => Ok(lives),
-            Some(Err(error)) => Err(StoreError::io(&self.path, "looking for live runs", error)),
-        }
-    }
-
-    /// Returns the alias of a run; refuses a run that a live process is executing.
-    pub(super) fn refuse_live(
-        &self,
-        connection: &Connection,
-        run: RunId,
-    ) -> Result<u64, OperationError> {
-        let alias: u64 = connection
-            .query_row(
-                "SELECT alias FROM runs WHERE id = ?1",
-                [run.0.as_bytes()],
-                |row| row.get(0),
-            )
-            .optional()?
-            .ok_or_else(|| super::find::unknown(run))?;
-        self.refuse_live_numbered(connection, alias)?;
-        Ok(alias)
-    }
-
-    /// Refuses a run that a live process is executing.
-    pub(super) fn refuse_live_numbered(
-        &self,
-        connection: &Connection,
-        alias: u64,
-    ) -> Result<(), OperationError> {
-        let row = connection
-            .query_row(
-                "SELECT state IS NULL, owner, process
-                 FROM runs LEFT JOIN owners ON number = owner WHERE alias = ?1",
-                [alias],
-                |row| {
-                    Ok((
-                        row.get::<_, bool>(0)?,
-                        row.get(1)?,
-                        row.get::<_, Option<u32>>(2)?,
-                    ))
-                },
-            )
-            .optional()?;
-        let (open, owner, process) =
-            row.ok_or_else(|| super::find::no_such_run(&alias.to_string(), "it was deleted"))?;
-        match open && self.lives(owner)? {
-            true => Err(OperationError::Store(StoreError::RunIsLive {
-                alias,
-                process: process.unwrap_or(0),
-            })),
-            false => Ok(()),
-        }
-    }
 }

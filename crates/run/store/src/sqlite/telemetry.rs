@@ -7,11 +7,11 @@
 use iodyno_model::{TelemetryBatch, TrialKey};
 use rusqlite::{Connection, Row, Transaction, params};
 
-use super::read::{damaged, trial_number};
-use super::write::{OpenTrial, conflict};
-use super::{OperationError, SqliteStore, Survives};
+use super::open_trial::OpenTrial;
+use super::rows::{conflict, damaged, trial_number};
+use super::{SqliteStore, Survives};
 use crate::blob::{decode_telemetry, encode_telemetry, is_segment};
-use crate::error::in_words;
+use crate::error::{OperationError, in_words};
 use crate::segment::Packer;
 use crate::{RunHandle, StoreError};
 

@@ -3,17 +3,19 @@
 use std::io;
 
 use iodyno_model::{
-    CommandRun, DirectionTotal, Environment, Frame, KnownTarget, Part, Plan, RunId, RunState,
-    Telemetry, Trial, TrialKey,
+    CommandRun, Environment, Frame, KnownTarget, Part, Plan, RunId, RunState, Telemetry, Trial,
+    TrialKey,
 };
-use rusqlite::{Connection, OptionalExtension, Transaction, named_params, params};
+use rusqlite::{OptionalExtension, Transaction, named_params, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::read::{Liveness, damaged, document, plan};
-use super::{OperationError, SqliteStore, Survives, telemetry};
+use super::liveness::Liveness;
+use super::open_trial::OpenTrial;
+use super::rows::{conflict, damaged, document, environment_of, plan, unknown};
+use super::{SqliteStore, Survives, telemetry};
 use crate::blob::{decode, encode};
-use crate::error::in_words;
+use crate::error::{OperationError, in_words};
 use crate::owner::{Owner, lock_file};
 use crate::secrets::{mask_trial, plan_without, without};
 use crate::{Appended, RunHandle, StoreError, totals};
@@ -184,7 +186,7 @@ pub(super) fn begin_trial(
                 |row| Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?)),
             )
             .optional()?
-            .ok_or_else(|| super::find::unknown(key.run))?;
+            .ok_or_else(|| unknown(key.run))?;
         if key.cell >= cells {
             return Err(conflict(format!(
                 "the plan has {cells} cells, and no cell {}",
@@ -249,14 +251,6 @@ pub(super) fn set_environment(
         }
         Ok(())
     })
-}
-
-/// The kind of the document with the environment of a node; the name is empty if the plan names none.
-pub(super) fn environment_of(node: &str) -> String {
-    match node {
-        "" => "environment".to_owned(),
-        node => format!("environment {node}"),
-    }
 }
 
 pub(super) fn set_targets(
@@ -481,95 +475,6 @@ pub(super) fn imported(plan: &Plan) -> u64 {
     imported.map_or(0, |imported| imported.trials.len() as u64)
 }
 
-/// A trial that this process writes to.
-pub(super) struct OpenTrial {
-    pub(super) number: i64,
-    pub(super) finished: bool,
-    totals: Vec<DirectionTotal>,
-    path: std::path::PathBuf,
-}
-
-impl OpenTrial {
-    pub(super) fn find(
-        store: &SqliteStore,
-        connection: &Connection,
-        key: TrialKey,
-    ) -> Result<OpenTrial, OperationError> {
-        let row = connection
-            .prepare_cached(
-                "SELECT number, trials.state, trials.owner, totals FROM trials
-                 JOIN runs ON alias = run
-                 WHERE id = ?1 AND round = ?2 AND cell = ?3 AND attempt = ?4",
-            )?
-            .query_row(
-                params![key.run.0.as_bytes(), key.round, key.cell, key.attempt],
-                |row| {
-                    Ok((
-                        row.get::<_, i64>(0)?,
-                        row.get::<_, Option<String>>(1)?,
-                        row.get::<_, Option<i64>>(2)?,
-                        row.get::<_, String>(3)?,
-                    ))
-                },
-            )
-            .optional()?;
-        let (number, state, owner, totals) = row.ok_or(StoreError::NoSuchTrial(key))?;
-        if owner.is_none() || owner != store.owner.get().map(|owner| owner.number) {
-            let text = format!("another process began the trial of {}", in_words(&key));
-            return Err(conflict(text));
-        }
-        Ok(OpenTrial {
-            number,
-            finished: state.is_some(),
-            totals: serde_json::from_str(&totals)
-                .map_err(|error| damaged(store, error.to_string()))?,
-            path: store.path.clone(),
-        })
-    }
-
-    pub(super) fn refuse_finished(&self, key: TrialKey) -> Result<(), OperationError> {
-        match self.finished {
-            true => Err(conflict(format!(
-                "the trial of {} has ended already",
-                in_words(&key)
-            ))),
-            false => Ok(()),
-        }
-    }
-
-    /// Stores a document; returns true if it was already stored. Refuses to replace a different one.
-    fn put_document<T: DeserializeOwned + PartialEq>(
-        &self,
-        transaction: &Transaction<'_>,
-        kind: &str,
-        blob: &[u8],
-        record: &T,
-    ) -> Result<bool, OperationError> {
-        let stored: Option<Vec<u8>> = transaction
-            .query_row(
-                "SELECT data FROM documents WHERE trial = ?1 AND kind = ?2",
-                params![self.number, kind],
-                |row| row.get(0),
-            )
-            .optional()?;
-        let Some(stored) = stored else {
-            transaction.execute(
-                "INSERT INTO documents (trial, kind, data) VALUES (?1, ?2, ?3)",
-                params![self.number, kind, blob],
-            )?;
-            return Ok(false);
-        };
-        let stored: T = decode(&stored).map_err(|what| StoreError::Damaged {
-            path: self.path.clone(),
-            what,
-        })?;
-        match stored == *record {
-            true => Ok(true),
-            false => Err(conflict(format!("the trial has another {kind} already"))),
-        }
-    }
-}
-
 /// The number of this process among the owners, assigned at the first call.
 pub(super) fn owner(store: &SqliteStore) -> Result<i64, StoreError> {
     if let Some(owner) = store.owner.get() {
@@ -611,10 +516,6 @@ pub(super) fn checked<T: Serialize + DeserializeOwned>(
     decode::<T>(&blob)
         .map_err(|why| not_storable(serde::ser::Error::custom(why)))
         .map(|_| blob)
-}
-
-pub(super) fn conflict(text: String) -> OperationError {
-    OperationError::Store(StoreError::Conflict(text))
 }
 
 /// Encodes a text column as JSON.

@@ -1,0 +1,129 @@
+//! The kinds of I/O engines.
+
+use serde::{Deserialize, Serialize};
+
+/// The kind of backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineKind {
+    /// pread, pwrite.
+    Psync,
+    /// lseek, then read or write.
+    Sync,
+    /// preadv2, pwritev2 (RWF flags with `hipri`).
+    Pvsync2,
+    /// io_submit, io_getevents.
+    Libaio,
+    /// io_uring.
+    IoUring,
+    /// NVMe commands through io_uring, past the block layer.
+    IoUringCmd,
+    /// aio_read and aio_write of the C library.
+    Posixaio,
+    /// Memory copies to and from a mapped file.
+    Mmap,
+    /// fallocate: a write reserves space, a read reserves it without a new length, a trim punches a hole.
+    Falloc,
+    /// ftruncate to the offset of each write.
+    Ftruncate,
+    /// Requests to a server of network block devices.
+    Nbd,
+    /// Requests to a server of disks of virtual machines, through shared memory.
+    VhostUserBlk,
+    /// Requests to a server of folders of virtual machines, through shared memory.
+    Virtiofs,
+    /// Completes at once without I/O: measures the overhead of the harness.
+    Null,
+    /// Simulated device with a seeded latency distribution, for tests.
+    Sim,
+}
+
+impl EngineKind {
+    /// Every engine.
+    pub const ALL: [EngineKind; 15] = [
+        EngineKind::Psync,
+        EngineKind::Sync,
+        EngineKind::Pvsync2,
+        EngineKind::Libaio,
+        EngineKind::IoUring,
+        EngineKind::IoUringCmd,
+        EngineKind::Posixaio,
+        EngineKind::Mmap,
+        EngineKind::Falloc,
+        EngineKind::Ftruncate,
+        EngineKind::Nbd,
+        EngineKind::VhostUserBlk,
+        EngineKind::Virtiofs,
+        EngineKind::Null,
+        EngineKind::Sim,
+    ];
+
+    /// fio's name (iodyno's own for `sim`).
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineKind::Psync => "psync",
+            EngineKind::Sync => "sync",
+            EngineKind::Pvsync2 => "pvsync2",
+            EngineKind::Libaio => "libaio",
+            EngineKind::IoUring => "io_uring",
+            EngineKind::IoUringCmd => "io_uring_cmd",
+            EngineKind::Posixaio => "posixaio",
+            EngineKind::Mmap => "mmap",
+            EngineKind::Falloc => "falloc",
+            EngineKind::Ftruncate => "ftruncate",
+            EngineKind::Nbd => "nbd",
+            EngineKind::VhostUserBlk => "vhost-user-blk",
+            EngineKind::Virtiofs => "virtiofs",
+            EngineKind::Null => "null",
+            EngineKind::Sim => "sim",
+        }
+    }
+
+    /// Whether it runs one op at a time, whatever depth is requested.
+    pub fn synchronous(self) -> bool {
+        matches!(
+            self,
+            EngineKind::Psync
+                | EngineKind::Sync
+                | EngineKind::Pvsync2
+                | EngineKind::Mmap
+                | EngineKind::Falloc
+                | EngineKind::Ftruncate
+        )
+    }
+
+    /// Whether submission always is a separate system call.
+    pub(crate) fn submits_apart(self) -> bool {
+        matches!(self, EngineKind::Libaio | EngineKind::Posixaio)
+    }
+
+    /// Whether it uses an io_uring, with a descriptor of its own.
+    pub fn has_ring(self) -> bool {
+        matches!(self, EngineKind::IoUring | EngineKind::IoUringCmd)
+    }
+
+    /// Whether it changes the space or the length of files instead of their data.
+    pub fn without_data(self) -> bool {
+        matches!(self, EngineKind::Falloc | EngineKind::Ftruncate)
+    }
+
+    /// Whether it accesses no files of the host.
+    pub fn without_files(self) -> bool {
+        self.without_storage() || self.has_export()
+    }
+
+    /// Whether it accesses an export of a server instead of files of the host.
+    pub fn has_export(self) -> bool {
+        matches!(self, EngineKind::Nbd | EngineKind::VhostUserBlk) || self.has_share()
+    }
+
+    /// Whether what it accesses are files of a folder that a server shares.
+    pub fn has_share(self) -> bool {
+        self == EngineKind::Virtiofs
+    }
+
+    /// Whether it does no I/O: what it accesses has no length and no content.
+    pub fn without_storage(self) -> bool {
+        matches!(self, EngineKind::Null | EngineKind::Sim)
+    }
+}
