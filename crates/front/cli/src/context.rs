@@ -49,7 +49,7 @@ impl Context {
         planned: &[PlannedNode],
         binary: Option<&Path>,
     ) -> Result<(), Failure> {
-        let nodes = Nodes::connect(planned, binary, self)?;
+        let nodes = Nodes::connect(planned, binary, self.verbose)?;
         let _ = self.nodes.set(nodes);
         Ok(())
     }
@@ -57,7 +57,7 @@ impl Context {
     /// The nodes of the run; this host, unless others were connected.
     pub(crate) fn nodes(&self) -> Result<&Nodes, Failure> {
         if self.nodes.get().is_none() {
-            let _ = self.nodes.set(Nodes::here(self)?);
+            let _ = self.nodes.set(Nodes::here(self.verbose)?);
         }
         let unset = || Failure::one(Diagnostic::error("there are no nodes"));
         self.nodes.get().ok_or_else(unset)

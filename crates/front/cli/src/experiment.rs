@@ -397,7 +397,7 @@ fn watch_signals(
             Caught::Exit => {
                 screen
                     .note("exiting; files of the trial are removed in the background if possible");
-                leave();
+                Exit::leave();
             }
         };
         stop.request(request);
@@ -412,12 +412,6 @@ fn watch_signals(
             reason(&error)
         )))
     })
-}
-
-/// Exits although a trial hangs: two requests could not end it. The store has every frame already.
-#[allow(clippy::exit)]
-fn leave() -> ! {
-    std::process::exit(i32::from(Exit::Interrupted.code()))
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use iodyno_model::{
 };
 
 use crate::args::{ExperimentArgs, Percent, RunArgs};
-use crate::commands::{destroyed, finished, working_folder};
 use crate::configurations::{configurations, named_paths};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::observations::usable_name;
+use crate::plan_flags::{destroyed, finished, working_folder};
 use crate::targets::{FoundPaths, node_paths, path_of};
 
 /// The text of the experiment among the files of a command; `None` if there is none.

@@ -3,7 +3,9 @@
 use std::io;
 use std::path::Path;
 
+use iodyno_judge::CompareError;
 use iodyno_model::Diagnostic;
+use iodyno_model::printable::on_one_line;
 
 use crate::exit::Exit;
 
@@ -58,6 +60,14 @@ impl Failure {
     }
 }
 
+impl From<CompareError> for Failure {
+    fn from(error: CompareError) -> Failure {
+        let faults = error.faults.iter();
+        let faults = faults.map(|fault| Diagnostic::error(on_one_line(&fault.to_string())));
+        Failure::input(faults.collect())
+    }
+}
+
 /// The system's message for an error, without the number that Rust adds.
 pub(crate) fn reason(error: &io::Error) -> String {
     without_number(&error.to_string())
@@ -91,6 +101,8 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use iodyno_judge::QuestionError;
+
     use super::*;
 
     #[test]
@@ -101,5 +113,21 @@ mod tests {
         );
         assert_eq!(reason(&io::Error::other("odd")), "odd");
         assert_eq!(without_number("a: gone (os error 2), b"), "a: gone, b");
+    }
+
+    #[test]
+    fn an_error_of_a_question_stays_on_one_line() {
+        let name = "x\nerror: y\u{1b}[2J".to_owned();
+        let unknown = QuestionError::UnknownDimension {
+            name: name.clone(),
+            role: "columns",
+            there: vec![name.clone()],
+            near: Some(name),
+        };
+        let found = Failure::from(CompareError {
+            faults: vec![unknown],
+        });
+        let steers = iodyno_model::printable::steers;
+        assert!(!found.faults[0].message.contains(steers), "{found:?}");
     }
 }

@@ -21,6 +21,7 @@ mod measure;
 mod nodes;
 mod notify;
 mod observations;
+mod plan_flags;
 mod plan_text;
 mod progress;
 mod rounds;

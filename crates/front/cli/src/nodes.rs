@@ -13,11 +13,9 @@ use iodyno_lab::LabNode;
 use iodyno_model::{Diagnostic, NodeAddress, PlannedNode};
 use iodyno_runner::{FioNode, LocalNode, Node, SshNode};
 
-use crate::context::Context;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, reason};
 use crate::logging;
-use crate::targets::local_node;
 
 /// The nodes of a run, connected.
 pub(crate) struct Nodes(Vec<(PlannedNode, Place)>);
@@ -40,8 +38,8 @@ impl Place {
 
 impl Nodes {
     /// This host, as the only node.
-    pub(crate) fn here(context: &Context) -> Result<Nodes, Failure> {
-        let here = Place::Here(local_node(context)?);
+    pub(crate) fn here(verbose: u8) -> Result<Nodes, Failure> {
+        let here = Place::Here(local_node(verbose)?);
         Ok(Nodes(vec![(PlannedNode::new("", "local"), here)]))
     }
 
@@ -50,10 +48,10 @@ impl Nodes {
     pub(crate) fn connect(
         planned: &[PlannedNode],
         binary: Option<&Path>,
-        context: &Context,
+        verbose: u8,
     ) -> Result<Nodes, Failure> {
         if planned.is_empty() {
-            return Nodes::here(context);
+            return Nodes::here(verbose);
         }
         if let Some(binary) = binary {
             File::open(binary)
@@ -64,8 +62,8 @@ impl Nodes {
                 })
                 .map_err(|error| Failure::file("read", binary, &error))?;
         }
-        let here = local_node(context)?;
-        let flags: Vec<String> = logging::node_flags(context.verbose).into_iter().collect();
+        let here = local_node(verbose)?;
+        let flags: Vec<String> = logging::node_flags(verbose).into_iter().collect();
         let connect = |node: &PlannedNode| match node.at.parse::<NodeAddress>() {
             Ok(NodeAddress::Local) => Ok(Place::Here(here.clone())),
             Ok(NodeAddress::Ssh(address)) => {
@@ -118,6 +116,19 @@ impl Nodes {
         });
         nodes.collect()
     }
+}
+
+/// This host as a node.
+fn local_node(verbose: u8) -> Result<LocalNode, Failure> {
+    let mut node = LocalNode::this_program().map_err(|error| {
+        Failure::one(Diagnostic::error(format!(
+            "cannot find this program: {}",
+            reason(&error)
+        )))
+    })?;
+    node.arguments
+        .extend(logging::node_flags(verbose).map(Into::into));
+    Ok(node)
 }
 
 /// The number of connections that are opened at the same time for each CPU: the key exchange of ssh takes tens of milliseconds of CPU

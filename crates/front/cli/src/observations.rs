@@ -213,3 +213,33 @@ pub(crate) fn default_question(runs: &[Run], observations: &[Observation]) -> Qu
         ..question
     }
 }
+
+pub(crate) fn title(runs: &[Run]) -> String {
+    match runs {
+        [run] => format!("{}, {}", run.plan.name, run_name(run)),
+        [baseline, others @ ..] => {
+            let others: Vec<String> = others.iter().map(run_name).collect();
+            format!("{} against {}", others.join(", "), run_name(baseline))
+        }
+        [] => String::new(),
+    }
+}
+
+/// The named runs. Reports every name that matches no run.
+pub(crate) fn runs(names: &[String], store: &SqliteStore) -> Result<Vec<Run>, Failure> {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut faults = Vec::new();
+    for id in find_runs(names, store)? {
+        match runs.iter().find(|run| run.summary.id == id) {
+            Some(twice) => faults.push(
+                Diagnostic::error(format!("{} is given twice", run_name(twice)))
+                    .hint("to compare the configurations of a run, give it alone"),
+            ),
+            None => runs.push(store.run(id)?),
+        }
+    }
+    match faults.is_empty() {
+        true => Ok(runs),
+        false => Err(Failure::input(faults)),
+    }
+}

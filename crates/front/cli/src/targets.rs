@@ -5,25 +5,11 @@ use std::path::{Path, PathBuf};
 
 use iodyno_lab::forecast;
 use iodyno_model::{Configuration, Diagnostic, Forecast, Plan, Target, Workload};
-use iodyno_runner::{Examination, FoundPath, LocalNode, StopFlag};
+use iodyno_runner::{Examination, FoundPath, StopFlag};
 use iodyno_store::SqliteStore;
 
 use crate::context::Context;
-use crate::failure::{Failure, reason};
-use crate::logging;
-
-/// This host as a node.
-pub(crate) fn local_node(context: &Context) -> Result<LocalNode, Failure> {
-    let mut node = LocalNode::this_program().map_err(|error| {
-        Failure::one(Diagnostic::error(format!(
-            "cannot find this program: {}",
-            reason(&error)
-        )))
-    })?;
-    node.arguments
-        .extend(logging::node_flags(context.verbose).map(Into::into));
-    Ok(node)
-}
+use crate::failure::Failure;
 
 /// What paths lead to. A path is unknown if its storage does not respond.
 #[derive(Debug, Default)]

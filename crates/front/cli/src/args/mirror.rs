@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
+use clap::{ArgGroup, Args, Subcommand, ValueHint};
 use iodyno_mirror::PolicyKind;
 use iodyno_model::SimDisk;
-use iodyno_serve::fuse::Transport;
 use iodyno_units::{Bytes, Nanos};
+
+use super::FuseTransport;
 
 /// Make mirrors and manage their legs.
 ///
@@ -262,28 +263,6 @@ pub(crate) struct ServeMirrorArgs {
     /// Copy at most this much per second to legs that are behind, or after a crash.
     #[arg(long, value_name = "BYTES", default_value = "200MiB", value_parser = resync_rate)]
     pub(crate) resync_rate: Bytes,
-}
-
-/// How the kernel sends requests of a mounted file system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FuseTransport {
-    /// By io_uring if the kernel has it and it is enabled, otherwise by /dev/fuse.
-    Auto,
-    /// By /dev/fuse.
-    Device,
-    /// By io_uring: needs Linux 6.14 and `echo Y > /sys/module/fuse/parameters/enable_uring`.
-    #[value(name = "io_uring")]
-    IoUring,
-}
-
-impl From<FuseTransport> for Transport {
-    fn from(choice: FuseTransport) -> Transport {
-        match choice {
-            FuseTransport::Auto => Transport::Auto,
-            FuseTransport::Device => Transport::Device,
-            FuseTransport::IoUring => Transport::IoUring,
-        }
-    }
 }
 
 /// Of clients, beside that of the thread of a mirror.

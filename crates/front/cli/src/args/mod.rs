@@ -8,6 +8,7 @@ mod experiment;
 mod file_server;
 mod foreign;
 mod fs;
+mod fuse_transport;
 mod host;
 mod mirror;
 mod nodes;
@@ -34,9 +35,10 @@ pub(crate) use experiment::ExperimentArgs;
 pub(crate) use file_server::{AclChoice, MigrationModeChoice, SandboxChoice, ServeFsArgs};
 pub(crate) use foreign::{FileioArgs, FioArgs};
 pub(crate) use fs::{FsArgs, FsCommand, FsListArgs, FsRunArgs, FsShowArgs};
+pub(crate) use fuse_transport::FuseTransport;
 pub(crate) use host::{DoctorArgs, WatchArgs};
 pub(crate) use mirror::{
-    FuseTransport, MirrorAddArgs, MirrorArgs, MirrorCommand, MirrorCreateArgs, MirrorRemoveArgs,
+    MirrorAddArgs, MirrorArgs, MirrorCommand, MirrorCreateArgs, MirrorRemoveArgs,
     MirrorReplaceArgs, MirrorScrubArgs, MirrorStatusArgs, ServeArgs, ServeCommand, ServeMirrorArgs,
 };
 pub(crate) use nodes::NodesArgs;

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_judge::Probe;
-use iodyno_model::printable::on_one_line;
 use iodyno_model::{
     Claim, ClosingTable, Comparison, Diagnostic, Direction, FactClass, Metric, Observation,
     Question, Regret, Repeated, RunState, SearchAnswer,
 };
 use iodyno_report::compare::{BandwidthUnit, Shown};
 use iodyno_report::{Style, compare as draw};
-use iodyno_store::{Run, SqliteStore, Store};
+use iodyno_store::{Run, SqliteStore};
 
 use crate::args::{CompareArgs, CompareFormat, FailOn, UnitChoice};
 use crate::commands::explain::reasons;
@@ -19,8 +18,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interleaved::{advice, at_equal_rate};
 use crate::observations::{
-    default_question, find_runs, job_observations, name_runs, node_observations, observations,
-    question_of, run_name,
+    default_question, job_observations, name_runs, node_observations, observations, question_of,
+    run_name, runs, title,
 };
 use crate::screen::write_out;
 
@@ -166,8 +165,7 @@ pub(super) fn regret(
         .filter(|trial| trial.probe.is_none() && !trial.again)
         .cloned()
         .collect();
-    iodyno_judge::regret(&title(runs), &own, question)
-        .map_err(|error| Failure::input(faults(&error)))
+    iodyno_judge::regret(&title(runs), &own, question).map_err(Failure::from)
 }
 
 fn print_regret(regret: &Regret, args: &CompareArgs, context: &Context) -> Result<Exit, Failure> {
@@ -627,7 +625,7 @@ fn compared(
             comparison.notes.extend(at_equal_rate(&comparison, runs));
             Judged::Compared(Box::new(comparison))
         })
-        .map_err(|error| Failure::input(faults(&error)))
+        .map_err(Failure::from)
 }
 
 /// The repetitions of each row. Of several rows, only the metrics that the question names, or otherwise the primary one.
@@ -694,13 +692,6 @@ fn noise(again: &Comparison) -> Option<draw::Again> {
     })
 }
 
-pub(super) fn faults(error: &iodyno_judge::CompareError) -> Vec<Diagnostic> {
-    let faults = error.faults.iter();
-    faults
-        .map(|fault| Diagnostic::error(on_one_line(&fault.to_string())))
-        .collect()
-}
-
 /// How a comparison of these runs is printed by default.
 pub(super) fn shown(runs: &[Run]) -> Shown {
     Shown {
@@ -719,17 +710,6 @@ fn headings(runs: &[Run]) -> BTreeMap<String, String> {
     pairs.filter(|_| own).collect()
 }
 
-pub(super) fn title(runs: &[Run]) -> String {
-    match runs {
-        [run] => format!("{}, {}", run.plan.name, run_name(run)),
-        [baseline, others @ ..] => {
-            let others: Vec<String> = others.iter().map(run_name).collect();
-            format!("{} against {}", others.join(", "), run_name(baseline))
-        }
-        [] => String::new(),
-    }
-}
-
 /// `after against before, runs 3 and 4`: the sides, if they are not the runs themselves.
 fn title_of_sides(columns: &[String], runs: &[Run]) -> String {
     let numbers: Vec<String> = runs
@@ -745,25 +725,6 @@ fn title_of_sides(columns: &[String], runs: &[Run]) -> String {
             format!("{} against {baseline}, {runs}", others.join(", "))
         }
         _ => runs,
-    }
-}
-
-/// The named runs. Reports every name that matches no run.
-pub(super) fn runs(names: &[String], store: &SqliteStore) -> Result<Vec<Run>, Failure> {
-    let mut runs: Vec<Run> = Vec::new();
-    let mut faults = Vec::new();
-    for id in find_runs(names, store)? {
-        match runs.iter().find(|run| run.summary.id == id) {
-            Some(twice) => faults.push(
-                Diagnostic::error(format!("{} is given twice", run_name(twice)))
-                    .hint("to compare the configurations of a run, give it alone"),
-            ),
-            None => runs.push(store.run(id)?),
-        }
-    }
-    match faults.is_empty() {
-        true => Ok(runs),
-        false => Err(Failure::input(faults)),
     }
 }
 
@@ -896,27 +857,4 @@ pub(crate) fn pairs(
         }
     }
     pairs
-}
-
-#[cfg(test)]
-mod tests {
-    use iodyno_judge::{CompareError, QuestionError};
-
-    use super::*;
-
-    #[test]
-    fn an_error_of_a_question_stays_on_one_line() {
-        let name = "x\nerror: y\u{1b}[2J".to_owned();
-        let unknown = QuestionError::UnknownDimension {
-            name: name.clone(),
-            role: "columns",
-            there: vec![name.clone()],
-            near: Some(name),
-        };
-        let found = faults(&CompareError {
-            faults: vec![unknown],
-        });
-        let steers = iodyno_model::printable::steers;
-        assert!(!found[0].message.contains(steers), "{found:?}");
-    }
 }

@@ -11,10 +11,10 @@ use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 use iodyno_units::Nanos;
 
 use crate::args::DoctorArgs;
-use crate::commands::run::working_folder;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{Failure, reason};
+use crate::plan_flags::working_folder;
 use crate::screen::write_out;
 
 /// Sampling interval.

@@ -9,12 +9,11 @@ use iodyno_report::{Style, explain as draw};
 use iodyno_store::{Run, SqliteStore};
 
 use crate::args::{ExplainArgs, ExplainFormat};
-use crate::commands::compare::{faults, runs, title};
 use crate::commands::series::telemetry;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::observations::{default_question, name_runs, observations};
+use crate::observations::{default_question, name_runs, observations, runs, title};
 use crate::screen::write_out;
 use crate::trials::{Series, load};
 
@@ -119,7 +118,7 @@ pub(crate) fn explained(
                 dimension, value, ..
             }) = alone
             else {
-                return Err(Failure::input(faults(&error)));
+                return Err(error.into());
             };
             // Which other dimensions vary does not help: `explain` follows the question of the run.
             let message =

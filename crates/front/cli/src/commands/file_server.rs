@@ -11,7 +11,6 @@ use iodyno_fileserver::{FileServer, Handles, Migration, Policy, Settings, fuse, 
 use iodyno_model::Diagnostic;
 use iodyno_serve::front::Listener;
 
-use super::serve::{NO_IO_URING, leave};
 use crate::args::{AclChoice, FuseTransport, MigrationModeChoice, SandboxChoice, ServeFsArgs};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -144,7 +143,7 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
             if let Some(path) = &mountpoint {
                 iodyno_serve::fuse::abandon(path);
             }
-            leave()
+            Exit::leave()
         }
         Caught::Status => {}
     })
@@ -195,7 +194,9 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
     ended.map_err(|error| Failure {
         exit: Exit::WorkloadFailed,
         faults: vec![match args.fuse_transport {
-            FuseTransport::IoUring => cannot("serve clients", &error).hint(NO_IO_URING),
+            FuseTransport::IoUring => {
+                cannot("serve clients", &error).hint(FuseTransport::NO_IO_URING)
+            }
             _ => cannot("serve clients", &error),
         }],
     })?;
@@ -292,7 +293,7 @@ fn wait(outside: &Outside, args: &ServeFsArgs, context: &Context) -> Result<Exit
             told.stopping();
             stop();
         }
-        Caught::Exit => leave(),
+        Caught::Exit => Exit::leave(),
         Caught::Status => {}
     })
     .map_err(|error| failed(cannot("watch for signals", &error)))?;

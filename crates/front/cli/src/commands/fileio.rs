@@ -15,7 +15,7 @@ use iodyno_sysbench::{self as sysbench, Action, Command};
 use iodyno_units::Nanos;
 
 use crate::args::{ExperimentArgs, FileioArgs, called_by_other_name};
-use crate::commands::run::{command_line, fresh_seed, show_plan, working_folder};
+use crate::commands::run::show_plan;
 use crate::configurations::{configurations, named_paths};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -24,6 +24,7 @@ use crate::failure::{Failure, reason};
 use crate::measure::{ResultOutput, measure};
 use crate::nodes::planned;
 use crate::observations::name_fault;
+use crate::plan_flags::{command_line, fresh_seed, working_folder};
 use crate::progress::{Mode, Reporter};
 use crate::rounds::{doubts, with_rounds};
 use crate::screen::write_out;

@@ -22,13 +22,14 @@ use iodyno_store::{SqliteStore, Store as _};
 
 use crate::args::{Cli, FioArgs, called_by_other_name};
 use crate::bandwidth_log::BandwidthLog;
-use crate::commands::run::{command_line, destroyed_path, fresh_seed, show_plan, working_folder};
+use crate::commands::run::show_plan;
 use crate::configurations::configurations;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Begin, RunObserver, carry_out, commands_allowed};
 use crate::failed_io::{failed_ops, other_failure, unchecked_blocks};
 use crate::failure::{Failure, reason};
+use crate::plan_flags::{command_line, destroyed_path, fresh_seed, working_folder};
 use crate::progress::{Mode, Reporter};
 use crate::rounds::with_metrics;
 use crate::screen::write_out;

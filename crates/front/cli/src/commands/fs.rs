@@ -11,7 +11,7 @@ use iodyno_report::fsbench::{self, ListRow, Live};
 use iodyno_runner::Event;
 
 use crate::args::{FsArgs, FsCommand, FsListArgs, FsRunArgs, FsShowArgs, Percent};
-use crate::commands::run::{finished, show_plan, working_folder};
+use crate::commands::run::show_plan;
 use crate::configurations::{configurations, named_paths};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -19,6 +19,7 @@ use crate::experiment::{Begin, RunObserver};
 use crate::failure::Failure;
 use crate::measure::{ResultOutput, measure};
 use crate::nodes::planned;
+use crate::plan_flags::{finished, working_folder};
 use crate::progress::{Mode, Reporter};
 use crate::rounds::doubts;
 use crate::screen::write_out;

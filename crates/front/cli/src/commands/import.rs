@@ -9,11 +9,11 @@ use iodyno_model::{Diagnostic, Plan, RunState};
 use iodyno_store::{EXPORT_FORMAT, Store};
 
 use crate::args::ImportArgs;
-use crate::commands::run::command_line;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::observations::{name_fault, usable_name};
+use crate::plan_flags::command_line;
 use crate::screen::write_out;
 use iodyno_units::counted;
 

@@ -47,7 +47,7 @@ pub(crate) use mirror::mirror;
 pub(crate) use node::node;
 #[cfg(feature = "charts")]
 pub(crate) use report::{plot, report};
-pub(crate) use run::{destroyed, finished, run, working_folder};
+pub(crate) use run::run;
 pub(crate) use schema::schema;
 pub(crate) use serve::serve;
 pub(crate) use show::show;

@@ -17,7 +17,7 @@ use iodyno_store::{Run, SqliteStore, Store, StoreError};
 use iodyno_units::{Nanos, counted, grouped};
 
 use crate::args::{PlotArgs, ReportArgs, ReportFormat};
-use crate::commands::compare::{Judged, judge, regret, runs, shown};
+use crate::commands::compare::{Judged, judge, regret, shown};
 use crate::commands::explain;
 use crate::commands::export::write_file;
 use crate::commands::history::histories;
@@ -27,7 +27,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interleaved::again;
-use crate::observations::{default_question, name_runs, run_name};
+use crate::observations::{default_question, name_runs, run_name, runs};
 use crate::plan_text::plan_text;
 use crate::screen::write_out;
 use crate::targets::FoundPaths;

@@ -130,7 +130,7 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
             told.stopping();
             stopper.stop();
         }
-        Caught::Exit => leave(),
+        Caught::Exit => Exit::leave(),
         Caught::Status => {}
     })
     .map_err(|error| cannot("watch for signals", &error))?;
@@ -139,7 +139,7 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
             let what = format!("cannot mount the mirror on `{}`", path.display());
             let fault = Diagnostic::error(format!("{what}: {}", reason(&error)));
             Failure::one(match args.fuse_transport {
-                FuseTransport::IoUring => fault.hint(NO_IO_URING),
+                FuseTransport::IoUring => fault.hint(FuseTransport::NO_IO_URING),
                 _ => fault,
             })
         })
@@ -267,13 +267,4 @@ fn listen(
         true => Ok(listeners),
         false => Err(Failure::input(faults)),
     }
-}
-
-/// What to do if FUSE over io_uring is demanded and fails.
-pub(super) const NO_IO_URING: &str = "use `--fuse-transport device`, or as root: `echo Y > /sys/module/fuse/parameters/enable_uring`";
-
-/// Exits although a leg hangs: two requests could not end the server. What was acknowledged is on the other legs.
-#[allow(clippy::exit)]
-pub(super) fn leave() -> ! {
-    std::process::exit(i32::from(Exit::Interrupted.code()))
 }

@@ -13,7 +13,8 @@ use crate::{devices, work};
 
 /// The costs of a trial with its telemetry; `None` without ops.
 pub fn costs(workload: &Workload, trial: &Trial) -> Option<Costs> {
-    let workload = &*workload.at(trial.probe);
+    let loaded = workload.at(trial.probe);
+    let workload = &*loaded;
     let clones: Vec<&CloneResult> = work::clones(trial).collect();
     let ops: u64 = clones.iter().map(|clone| work::ops(workload, clone)).sum();
     let span_ns = work::measured_ns(trial) as f64;

@@ -47,7 +47,8 @@ pub fn observe(
     key: TrialKey,
     trial: &Trial,
 ) -> Observation {
-    let workload = &*workload.at(trial.probe);
+    let loaded = workload.at(trial.probe);
+    let workload = &*loaded;
     let summary = crate::summary(workload, trial);
     let kind = kind(workload, trial);
     let measured = figures::figures(workload, trial, &summary, kind);
@@ -76,7 +77,7 @@ pub fn observe(
     if let Some(made) = made.next() {
         dimensions.insert(Observation::INSTANCE.to_owned(), made.instance.to_string());
     }
-    if let Some((search, load)) = load {
+    if let Some((search, load)) = workload.search.as_ref().zip(trial.probe) {
         let load = match load == 0.0 {
             true => "none".to_owned(),
             false => iodyno_units::significant(load).to_string(),
