@@ -137,7 +137,7 @@ pub use question::Question;
 pub use rate_limits::Limits;
 pub use regret::{CellRegret, ColumnRegret, RatioToBest, Regret};
 pub use replay::Replay;
-pub use run::{DirectionTotal, RunState, RunSummary, TrialSummary};
+pub use run::{DirectionTotal, Run, RunState, RunSummary, TrialSummary};
 pub use search::{Bound, Search, SearchAxis};
 pub use shared_files::{SharedFiles, SharedMode};
 pub use sim_target::{SimRecords, SimTarget};

@@ -1,8 +1,8 @@
-//! A run as shown in a list.
+//! A stored run, and what lists show of it.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Direction, RunId, TrialKey, TrialState};
+use crate::{Direction, Plan, RunId, TrialKey, TrialState};
 
 /// State of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,4 +125,24 @@ pub struct RunSummary {
     /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damaged: Option<String>,
+}
+
+/// A stored run: its plan and its list of trials, without their results.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// Its state.
+    pub summary: RunSummary,
+    /// Its plan.
+    pub plan: Plan,
+    /// The run, or a trial of it, was imported: its plan does not come from this store.
+    pub foreign: bool,
+    /// Its trials by round, cell and attempt.
+    pub trials: Vec<TrialSummary>,
+}
+
+impl Run {
+    /// Its name in a comparison of runs.
+    pub fn name(&self) -> String {
+        format!("run {}", self.summary.alias)
+    }
 }

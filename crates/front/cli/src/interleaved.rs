@@ -7,8 +7,7 @@ use clap::Parser;
 #[cfg(feature = "charts")]
 use iodyno_model::Plan;
 use iodyno_model::printable::shell_word as quoted;
-use iodyno_model::{CandidateResult, Comparison, EqualRate, Pairing, Verdict, Work};
-use iodyno_store::Run;
+use iodyno_model::{CandidateResult, Comparison, EqualRate, Pairing, Run, Verdict, Work};
 
 #[cfg(feature = "charts")]
 use crate::args::FsCommand;

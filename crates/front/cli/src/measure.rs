@@ -1,5 +1,6 @@
 //! Runs a plan and prints its results, for `run` and `fs run`.
 
+use iodyno_judge::CompareResult;
 use iodyno_lab::{Progress, StopReason};
 use iodyno_model::{Observation, Plan, RunState, Trial, Verdict};
 use iodyno_report::Style;
@@ -9,7 +10,7 @@ use iodyno_store::{SqliteStore, Store};
 use iodyno_units::counted;
 
 use crate::args::ExperimentArgs;
-use crate::commands::{Judged, closing, judge, reasons};
+use crate::commands::{closing, exit_of, judge, reasons, result_text};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Begin, EndedRun, RunObserver, carry_out};
@@ -75,8 +76,8 @@ pub(crate) fn measure(
         }
         false => {
             if let Some(judged) = &verdict {
-                write_out(judged.text(&Shown::default(), context.style_out()) + "\n")?;
-                if let Judged::Compared(comparison) = judged {
+                write_out(result_text(judged, &Shown::default(), context.style_out()) + "\n")?;
+                if let CompareResult::Compared(comparison) = judged {
                     let run = store.run(ended_run.end.handle.id)?;
                     let runs = std::slice::from_ref(&run);
                     let style = context.style_out();
@@ -109,7 +110,7 @@ pub(crate) fn measure(
             }
         }
     }
-    let judged = verdict.map_or(Exit::Fine, |judged| judged.exit(args.fail_on));
+    let judged = verdict.map_or(Exit::Fine, |judged| exit_of(&judged, args.fail_on));
     Ok(ended_run.exit.max(judged).max(verdict_exit))
 }
 
@@ -131,7 +132,7 @@ impl RunObserver for Unstored {
 
 /// The comparison of the stored trials, as by `iodyno compare`. `None` without trials, or if there is a single side
 /// without usable trials.
-fn verdict(ended_run: &EndedRun, store: &SqliteStore) -> Result<Option<Judged>, Failure> {
+fn verdict(ended_run: &EndedRun, store: &SqliteStore) -> Result<Option<CompareResult>, Failure> {
     let run = store.run(ended_run.end.handle.id)?;
     let mut trials = observations(store, &run)?;
     let unusable = trials.iter().all(|trial| trial.unusable.is_some());
@@ -151,11 +152,11 @@ fn document(
     plan: &Plan,
     store: &SqliteStore,
     ended_run: &EndedRun,
-    verdict: Option<&Judged>,
+    verdict: Option<&CompareResult>,
     unstored: Vec<Trial>,
 ) -> Result<String, Failure> {
     let handle = ended_run.end.handle;
-    let comparison = verdict.and_then(Judged::comparison);
+    let comparison = verdict.and_then(CompareResult::comparison);
     let searches = verdict.map_or(Vec::new(), |judged| judged.searches().to_vec());
     match store.run(handle.id) {
         Ok(run) => Ok(run_json(store, &run, comparison, searches, unstored)?),
@@ -181,7 +182,7 @@ fn conclusion(
     plan: &Plan,
     store: &SqliteStore,
     ended_run: &EndedRun,
-    verdict: Option<&Judged>,
+    verdict: Option<&CompareResult>,
     width: Option<usize>,
 ) -> String {
     let end = &ended_run.end;
@@ -223,7 +224,7 @@ fn conclusion(
             format!("  Next: iodyno run --resume {alias}")
         }
         // `compare` would print the same once more.
-        (None, Some(Judged::Repeated { rows, .. }), _) if rows.len() > 1 => {
+        (None, Some(CompareResult::Repeated { rows, .. }), _) if rows.len() > 1 => {
             format!("  Next: iodyno show {alias}")
         }
         (None, Some(judged), _) => match rounds_needed(plan, judged, end.rounds) {
@@ -252,8 +253,8 @@ const MOST_PROPOSED: u32 = 100;
 
 /// Total number of rounds with which every undecided primary comparison is expected to be decided; `None`
 /// if there are none or the number is too large. Some of the rounds `made` may not count.
-fn rounds_needed(plan: &Plan, judged: &Judged, made: u32) -> Option<u32> {
-    let Judged::Compared(comparison) = judged else {
+fn rounds_needed(plan: &Plan, judged: &CompareResult, made: u32) -> Option<u32> {
+    let CompareResult::Compared(comparison) = judged else {
         return None;
     };
     let more = comparison

@@ -5,10 +5,10 @@ use std::ops::RangeInclusive;
 
 use iodyno_model::printable::{on_one_line, steers};
 use iodyno_model::{
-    Configuration, Diagnostic, Observation, Plan, Question, RunId, Trial, TrialKey, TrialState,
-    Workload,
+    Configuration, Diagnostic, Observation, Plan, Question, Run, RunId, Trial, TrialKey,
+    TrialState, Workload,
 };
-use iodyno_store::{Run, SqliteStore, Store, StoreError};
+use iodyno_store::{SqliteStore, Store, StoreError};
 
 use crate::failure::Failure;
 use crate::trials::{Series, load};
@@ -47,7 +47,7 @@ fn observations_by(
     run: &Run,
     observe: impl Fn(&str, &Configuration, &Workload, TrialKey, &Trial) -> Vec<Observation>,
 ) -> Result<Vec<Observation>, StoreError> {
-    let name = run_name(run);
+    let name = run.name();
     if let Some(imported) = &run.plan.imported {
         let trials = imported.trials.iter();
         return Ok(trials
@@ -150,16 +150,11 @@ fn in_range(
     }
 }
 
-/// The name of a run in a comparison of runs.
-pub(crate) fn run_name(run: &Run) -> String {
-    format!("run {}", run.summary.alias)
-}
-
 /// Adds the runs' names as a dimension if several runs have the same name: such runs are repetitions.
 pub(crate) fn name_runs(runs: &[Run], observations: &mut [Observation]) {
     let names: BTreeMap<String, &str> = runs
         .iter()
-        .map(|run| (run_name(run), run.plan.name.as_str()))
+        .map(|run| (run.name(), run.plan.name.as_str()))
         .collect();
     let different: BTreeSet<&str> = names.values().copied().collect();
     if different.len() < 2 || different.len() == names.len() {
@@ -214,17 +209,6 @@ pub(crate) fn default_question(runs: &[Run], observations: &[Observation]) -> Qu
     }
 }
 
-pub(crate) fn title(runs: &[Run]) -> String {
-    match runs {
-        [run] => format!("{}, {}", run.plan.name, run_name(run)),
-        [baseline, others @ ..] => {
-            let others: Vec<String> = others.iter().map(run_name).collect();
-            format!("{} against {}", others.join(", "), run_name(baseline))
-        }
-        [] => String::new(),
-    }
-}
-
 /// The named runs. Reports every name that matches no run.
 pub(crate) fn runs(names: &[String], store: &SqliteStore) -> Result<Vec<Run>, Failure> {
     let mut runs: Vec<Run> = Vec::new();
@@ -232,7 +216,7 @@ pub(crate) fn runs(names: &[String], store: &SqliteStore) -> Result<Vec<Run>, Fa
     for id in find_runs(names, store)? {
         match runs.iter().find(|run| run.summary.id == id) {
             Some(twice) => faults.push(
-                Diagnostic::error(format!("{} is given twice", run_name(twice)))
+                Diagnostic::error(format!("{} is given twice", twice.name()))
                     .hint("to compare the configurations of a run, give it alone"),
             ),
             None => runs.push(store.run(id)?),

@@ -1,12 +1,12 @@
 //! Trials in every output format: text, JSON, fio's formats.
 
 use iodyno_model::{
-    Comparison, Finding, FindingKind, Frame, Outcome, Plan, RunState, SearchAnswer, Summary, Trial,
-    TrialKey, Workload,
+    Comparison, Finding, FindingKind, Frame, Outcome, Plan, Run, RunState, SearchAnswer, Summary,
+    Trial, TrialKey, Workload,
 };
 use iodyno_report::json::{RunView, TrialView};
 use iodyno_report::{Style, fio, fsbench, json, text};
-use iodyno_store::{Run, RunHandle, Store, StoreError};
+use iodyno_store::{RunHandle, Store, StoreError};
 
 use crate::args::Format;
 use crate::context::Context;

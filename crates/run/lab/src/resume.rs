@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use iodyno_model::printable::{on_one_line, shell_word};
 use iodyno_model::{
-    Diagnostic, Environment, Frame, Plan, RunId, RunState, Trial, TrialKey, TrialState,
+    Diagnostic, Environment, Frame, Plan, Run, RunId, RunState, Trial, TrialKey, TrialState,
 };
-use iodyno_store::{Run, Store, StoreError};
+use iodyno_store::{Store, StoreError};
 
 use crate::acts::Act;
 use crate::experiment::shortages;

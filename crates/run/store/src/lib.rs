@@ -48,4 +48,4 @@ pub use rebuild::{Rebuilder, rebuild};
 pub use schema::Upgrade;
 pub use secrets::OwnNames;
 pub use sqlite::SqliteStore;
-pub use store::{Appended, Run, RunHandle, Store};
+pub use store::{Appended, RunHandle, Store};

@@ -6,14 +6,14 @@ use std::path::Path;
 
 use iodyno_model::secret::{mask, masked};
 use iodyno_model::{
-    Frame, MountInfo, NodeAddress, Outcome, Plan, StackLayer, TelemetryBatch, Trial,
+    Frame, MountInfo, NodeAddress, Outcome, Plan, Run, StackLayer, TelemetryBatch, Trial,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::{Run, StoreError};
+use crate::StoreError;
 
 /// A record without its secrets.
 pub(crate) fn without<T: Serialize + DeserializeOwned + Clone>(

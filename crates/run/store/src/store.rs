@@ -1,8 +1,8 @@
 //! The interface of a store. It has a few functions with large arguments, so that a database server can implement it.
 
 use iodyno_model::{
-    CommandRun, Environment, Frame, KnownTarget, Plan, RunId, RunState, RunSummary, TelemetryBatch,
-    Trial, TrialKey, TrialSummary,
+    CommandRun, Environment, Frame, KnownTarget, Plan, Run, RunId, RunState, RunSummary,
+    TelemetryBatch, Trial, TrialKey,
 };
 
 use crate::StoreError;
@@ -16,22 +16,6 @@ pub struct RunHandle {
     pub alias: u64,
 }
 
-/// A stored run: its plan and its list of trials. [`Store::trial`] reads the results of one trial; [`Store::frames`]
-/// and [`Store::telemetry`] read series in batches.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Run {
-    /// Its state.
-    pub summary: RunSummary,
-    /// Its plan.
-    pub plan: Plan,
-    /// The run, or a trial of it, was imported: its plan does not come from this store.
-    pub foreign: bool,
-    /// Its trials by round, cell and attempt.
-    pub trials: Vec<TrialSummary>,
-}
-
-/// Storage for results.
-///
 /// A result of a running trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Appended<'a> {
@@ -41,6 +25,8 @@ pub enum Appended<'a> {
     Telemetry(&'a TelemetryBatch),
 }
 
+/// Storage for results.
+///
 /// A run, and each trial, belongs to the process that began it, for as long as that process lives. Times are ms since
 /// 1970.
 pub trait Store {

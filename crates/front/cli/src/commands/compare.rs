@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iodyno_judge::Probe;
+use iodyno_judge::{CompareResult, claims, title_of};
 use iodyno_model::{
-    Claim, ClosingTable, Comparison, Diagnostic, Direction, FactClass, Metric, Observation,
-    Question, Regret, Repeated, RunState, SearchAnswer,
+    ClosingTable, Comparison, Diagnostic, Direction, FactClass, Observation, Question, Regret, Run,
+    SearchAnswer,
 };
 use iodyno_report::compare::{BandwidthUnit, Shown};
 use iodyno_report::{Style, compare as draw};
-use iodyno_store::{Run, SqliteStore};
+use iodyno_store::SqliteStore;
 
 use crate::args::{CompareArgs, CompareFormat, FailOn, UnitChoice};
 use crate::commands::explain::reasons;
@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::interleaved::{advice, at_equal_rate};
 use crate::observations::{
     default_question, job_observations, name_runs, node_observations, observations, question_of,
-    run_name, runs, title,
+    runs,
 };
 use crate::screen::write_out;
 
@@ -81,12 +81,12 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
     }
     let mut judged = judge(&runs, &mut trials, &question)?;
     judged.mark_provisional(&runs);
-    if let (Judged::Compared(comparison), Some(table)) = (&mut judged, &table)
+    if let (CompareResult::Compared(comparison), Some(table)) = (&mut judged, &table)
         && !table.title.is_empty()
     {
         comparison.name.clone_from(&table.title);
     }
-    if let Judged::Compared(comparison) = &mut judged {
+    if let CompareResult::Compared(comparison) = &mut judged {
         let advice = advice(comparison, &runs);
         comparison.notes.extend(advice);
     }
@@ -94,15 +94,15 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         true => CompareFormat::Json,
         false => args.format,
     };
-    if let Judged::Searched { other: None, .. } = &judged {
+    if let CompareResult::Searched { other: None, .. } = &judged {
         let faults = without_effect(args);
         if !faults.is_empty() {
             return Err(Failure::input(faults));
         }
     }
-    if let Judged::Searched { name, searches, .. } = &judged {
+    if let CompareResult::Searched { name, searches, .. } = &judged {
         let text = match format {
-            CompareFormat::Text => Some(judged.text(&shown, context.style_out())),
+            CompareFormat::Text => Some(result_text(&judged, &shown, context.style_out())),
             CompareFormat::Markdown => Some(draw::searches_markdown(name, searches)),
             CompareFormat::Asciidoc => Some(draw::searches_asciidoc(name, searches)),
             CompareFormat::Csv => Some(draw::searches_csv(searches)),
@@ -111,7 +111,7 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         };
         if let Some(text) = text {
             write_out(text)?;
-            return Ok(judged.exit(args.fail_on));
+            return Ok(exit_of(&judged, args.fail_on));
         }
     }
     let Some(comparison) = judged.comparison() else {
@@ -122,8 +122,8 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
                 ),
             ));
         }
-        write_out(judged.text(&shown, context.style_out()))?;
-        return Ok(judged.exit(args.fail_on));
+        write_out(result_text(&judged, &shown, context.style_out()))?;
+        return Ok(exit_of(&judged, args.fail_on));
     };
     write_out(match format {
         CompareFormat::Text if let Some(table) = &table => {
@@ -136,7 +136,7 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
             text
         }
         CompareFormat::Text => {
-            let text = judged.text(&shown, context.style_out());
+            let text = result_text(&judged, &shown, context.style_out());
             // Those of single jobs or nodes have no host of their own.
             let why = match by {
                 (false, false) => {
@@ -152,7 +152,7 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         CompareFormat::Json => draw::json(comparison),
         CompareFormat::Benchstat => draw::benchstat(&trials, &comparison.question),
     })?;
-    Ok(judged.exit(args.fail_on))
+    Ok(exit_of(&judged, args.fail_on))
 }
 
 /// How far each column is from the best of each row.
@@ -165,7 +165,7 @@ pub(super) fn regret(
         .filter(|trial| trial.probe.is_none() && !trial.again)
         .cloned()
         .collect();
-    iodyno_judge::regret(&title(runs), &own, question).map_err(Failure::from)
+    iodyno_judge::regret(&title_of(runs), &own, question).map_err(Failure::from)
 }
 
 fn print_regret(regret: &Regret, args: &CompareArgs, context: &Context) -> Result<Exit, Failure> {
@@ -215,95 +215,35 @@ fn named(args: &CompareArgs, dimension: &str) -> bool {
     named.any(|name| name == dimension)
 }
 
-/// The result of a comparison.
-pub(crate) enum Judged {
-    /// Columns against their baseline.
-    Compared(Box<Comparison>),
-    /// Repeated trials of a single configuration.
-    Repeated {
-        /// The name of the run.
-        name: String,
-        /// The values of the rows' dimensions, and the metrics: one row, or several workloads or jobs.
-        rows: Vec<(String, Vec<Repeated>)>,
-        /// The A/A comparison, if the baseline ran twice in each round.
-        again: Option<Box<Comparison>>,
-    },
-    /// Searches, and what else there is.
-    Searched {
-        /// The name of the run.
-        name: String,
-        /// Their answers.
-        searches: Vec<SearchAnswer>,
-        /// The result of the trials that are not part of a search.
-        other: Option<Box<Judged>>,
-    },
+/// The result as text.
+pub(crate) fn result_text(result: &CompareResult, shown: &Shown, style: Style) -> String {
+    match result {
+        CompareResult::Compared(comparison) => draw::text(comparison, shown, style),
+        CompareResult::Repeated { name, rows, again } => {
+            let again = again.as_ref().and_then(|again| noise(again));
+            draw::repeats(name, rows, again, shown, style)
+        }
+        CompareResult::Searched {
+            name,
+            searches,
+            other,
+        } => {
+            let other = other.as_ref().map(|it| result_text(it, shown, style));
+            let before = other.unwrap_or_else(|| format!("{name}\n"));
+            before + &draw::searches(searches, style)
+        }
+    }
 }
 
-impl Judged {
-    /// The result as text.
-    pub(crate) fn text(&self, shown: &Shown, style: Style) -> String {
-        match self {
-            Judged::Compared(comparison) => draw::text(comparison, shown, style),
-            Judged::Repeated { name, rows, again } => {
-                let again = again.as_ref().and_then(|again| noise(again));
-                draw::repeats(name, rows, again, shown, style)
-            }
-            Judged::Searched {
-                name,
-                searches,
-                other,
-            } => {
-                let other = other.as_ref().map(|other| other.text(shown, style));
-                let before = other.unwrap_or_else(|| format!("{name}\n"));
-                before + &draw::searches(searches, style)
-            }
+/// The exit code under `--fail-on`. A single cell is inconclusive.
+pub(crate) fn exit_of(result: &CompareResult, fail_on: Option<FailOn>) -> Exit {
+    match (result, fail_on) {
+        (_, None) => Exit::Fine,
+        (CompareResult::Compared(it), Some(FailOn::Regression)) if it.regressed() => {
+            Exit::CheckFailed
         }
-    }
-
-    /// Adds a remark for each run that is not complete: its number of rounds may depend on the verdict.
-    pub(crate) fn mark_provisional(&mut self, runs: &[Run]) {
-        let Judged::Compared(comparison) = self else {
-            return;
-        };
-        for run in runs {
-            let how = match run.summary.state {
-                RunState::Running => "is not complete",
-                RunState::Interrupted => "was interrupted",
-                RunState::Completed | RunState::Failed | RunState::Refused => continue,
-            };
-            comparison.notes.push(format!(
-                "provisional: {} {how}; the verdict counts after all of its {} rounds",
-                run_name(run),
-                run.summary.rounds
-            ));
-        }
-    }
-
-    /// The answers of searches that are not part of [`Judged::comparison`].
-    pub(crate) fn searches(&self) -> &[SearchAnswer] {
-        match self {
-            Judged::Searched { searches, .. } => searches,
-            Judged::Compared(_) | Judged::Repeated { .. } => &[],
-        }
-    }
-
-    /// The comparison, for the formats other than text.
-    pub(crate) fn comparison(&self) -> Option<&Comparison> {
-        match self {
-            Judged::Compared(comparison) => Some(comparison),
-            Judged::Repeated { again, .. } => again.as_deref(),
-            Judged::Searched { other, .. } => other.as_ref()?.comparison(),
-        }
-    }
-
-    /// The exit code under `--fail-on`. A single cell is inconclusive.
-    pub(crate) fn exit(&self, fail_on: Option<FailOn>) -> Exit {
-        match (self, fail_on) {
-            (_, None) => Exit::Fine,
-            (Judged::Compared(it), Some(FailOn::Regression)) if it.regressed() => Exit::CheckFailed,
-            (Judged::Compared(it), Some(FailOn::Regression)) if !it.inconclusive() => Exit::Fine,
-            (_, Some(FailOn::Regression)) => Exit::Inconclusive,
-        }
+        (CompareResult::Compared(it), Some(FailOn::Regression)) if !it.inconclusive() => Exit::Fine,
+        (_, Some(FailOn::Regression)) => Exit::Inconclusive,
     }
 }
 
@@ -350,7 +290,7 @@ fn closing_table(runs: &[Run]) -> Result<&ClosingTable, Failure> {
     };
     table.ok_or_else(|| {
         let message = match runs {
-            [run] => format!("{} has no closing table", run_name(run)),
+            [run] => format!("{} has no closing table", run.name()),
             _ => "`--layout` requires a single run".to_owned(),
         };
         let hint = "name the columns and rows: `--cols configuration,bs --rows rw`";
@@ -483,7 +423,7 @@ pub(crate) fn closing(
     let question = laid_out(runs, table, question_of(&run.plan, trials), trials);
     let mut trials = trials.to_vec();
     in_order_of_plans(&mut trials, runs);
-    let Judged::Compared(mut comparison) = judge(runs, &mut trials, &question)? else {
+    let CompareResult::Compared(mut comparison) = judge(runs, &mut trials, &question)? else {
         return Ok(None);
     };
     if !table.title.is_empty() {
@@ -503,38 +443,17 @@ pub(crate) fn closing(
     Ok(Some(text))
 }
 
-/// Compares the trials of some runs. With a single column, an A/A baseline is compared with itself, and
-/// the repetitions of a single cell are summarized. The trials of searches are not compared, and removed from `trials`.
+/// Compares the trials of some runs, with a remark on tails that lack an equal rate.
 pub(crate) fn judge(
     runs: &[Run],
     trials: &mut Vec<Observation>,
     question: &Question,
-) -> Result<Judged, Failure> {
-    let searches = searches(runs, trials, question);
-    trials.retain(|trial| trial.probe.is_none());
-    if searches.is_empty() {
-        return compared(runs, trials, question);
+) -> Result<CompareResult, Failure> {
+    let mut result = iodyno_judge::compare_runs(runs, trials, question)?;
+    if let CompareResult::Compared(comparison) = &mut result {
+        comparison.notes.extend(at_equal_rate(comparison, runs));
     }
-    // The trials that are left may be those of other workloads than the chosen searches.
-    let other = match trials.iter().any(|it| iodyno_judge::chosen(it, question)) {
-        false => None,
-        true => {
-            let plans = runs.iter().map(|run| &run.plan);
-            let question = iodyno_judge::without_searches(question, plans);
-            Some(compared(runs, trials, &question)?)
-        }
-    };
-    Ok(match other {
-        Some(Judged::Compared(comparison)) => Judged::Compared(Box::new(Comparison {
-            searches,
-            ..*comparison
-        })),
-        other => Judged::Searched {
-            name: title(runs),
-            searches,
-            other: other.map(Box::new),
-        },
-    })
+    Ok(result)
 }
 
 /// The answers of a run's searches; empty without any.
@@ -543,142 +462,14 @@ pub(crate) fn searches_of(store: &SqliteStore, run: &Run) -> Result<Vec<SearchAn
         true => {
             let trials = observations(store, run)?;
             let question = question_of(&run.plan, &trials);
-            Ok(searches(std::slice::from_ref(run), &trials, &question))
+            Ok(iodyno_judge::searches(
+                std::slice::from_ref(run),
+                &trials,
+                &question,
+            ))
         }
         false => Ok(Vec::new()),
     }
-}
-
-/// The answers of all searches, in the order of the plans; with conditions, of those that have a trial that meets them.
-fn searches(runs: &[Run], trials: &[Observation], question: &Question) -> Vec<SearchAnswer> {
-    let mut answers = Vec::new();
-    for run in runs {
-        let name = run_name(run);
-        for (configuration, workload) in (0..run.plan.cells()).map(|cell| run.plan.cell(cell)) {
-            let Some(search) = &workload.search else {
-                continue;
-            };
-            let of_cell = |trial: &&Observation| {
-                trial.dimension(Observation::RUN) == name
-                    && trial.dimension(Observation::CONFIGURATION) == configuration.name
-                    && trial.dimension(Observation::WORKLOAD) == workload.name
-            };
-            let chosen = |trial: &Observation| iodyno_judge::chosen(trial, question);
-            let mut own = trials.iter().filter(of_cell);
-            if !question.only.is_empty() && !own.any(chosen) {
-                continue;
-            }
-            // A later attempt at a round replaces an earlier one.
-            let probes: BTreeMap<Option<u32>, Probe> = trials
-                .iter()
-                .filter(of_cell)
-                .filter_map(|trial| Some((trial.round, Probe::of(search, workload, trial)?)))
-                .collect();
-            let probes: Vec<Probe> = probes.into_values().collect();
-            let names = (configuration.name.as_str(), workload.name.as_str());
-            answers.push(iodyno_judge::search_answer(names, search, &probes));
-        }
-    }
-    answers
-}
-
-fn compared(
-    runs: &[Run],
-    trials: &mut [Observation],
-    question: &Question,
-) -> Result<Judged, Failure> {
-    let claims = claims(runs);
-    let kept: Vec<&Observation> = trials
-        .iter()
-        .filter(|trial| iodyno_judge::chosen(trial, question))
-        .collect();
-    let own = kept.iter().filter(|trial| !trial.again);
-    let columns: BTreeSet<&str> = own
-        .map(|trial| trial.dimension(&question.columns))
-        .collect();
-    let twice = trials.iter().any(|trial| trial.again);
-    let alone = match runs {
-        // Workloads that are not compared with each other.
-        [run] if cells(&kept) > 1 => {
-            !twice && run.plan.imported.is_none() && question.columns == run.plan.question.columns
-        }
-        runs => runs.len() == 1,
-    };
-    let alone = alone && kept.len() > 1 && columns.len() == 1 && repeated(&kept);
-    let mut again = None;
-    if columns.len() == 1 && twice {
-        trials.iter_mut().for_each(|trial| trial.again = false);
-        again = iodyno_judge::compare(&title(runs), trials, question, &[]).ok();
-    }
-    if alone {
-        return Ok(Judged::Repeated {
-            name: title(runs),
-            rows: rows(trials, question),
-            again: again.map(Box::new),
-        });
-    }
-    iodyno_judge::compare(&title(runs), trials, question, &claims)
-        .map(|mut comparison| {
-            if runs.len() > comparison.columns.len() && question.columns != Observation::RUN {
-                comparison.name = title_of_sides(&comparison.columns, runs);
-            }
-            comparison.notes.extend(at_equal_rate(&comparison, runs));
-            Judged::Compared(Box::new(comparison))
-        })
-        .map_err(Failure::from)
-}
-
-/// The repetitions of each row. Of several rows, only the metrics that the question names, or otherwise the primary one.
-fn rows(trials: &[Observation], question: &Question) -> Vec<(String, Vec<Repeated>)> {
-    let mut rows: Vec<(String, Vec<Observation>)> = Vec::new();
-    for trial in trials
-        .iter()
-        .filter(|trial| iodyno_judge::chosen(trial, question))
-    {
-        let names = question.rows.iter().map(|row| trial.dimension(row));
-        let name = names.collect::<Vec<_>>().join(" ");
-        match rows.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, trials)) => trials.push(trial.clone()),
-            None => rows.push((name, vec![trial.clone()])),
-        }
-    }
-    let several = rows.len() > 1;
-    let asked = |metric: &Repeated| question.metrics.contains(&metric.metric.name);
-    let all = question.metrics.iter().any(|name| name == Metric::EVERY);
-    let rows = rows.into_iter().map(|(name, trials)| {
-        let mut metrics = iodyno_judge::repeats(&trials);
-        if several && !all && metrics.iter().any(asked) {
-            metrics.retain(asked);
-        } else if several && !all {
-            metrics.truncate(1);
-        }
-        (name, metrics)
-    });
-    rows.collect()
-}
-
-/// The rows of printed comparisons in imported runs.
-fn claims(runs: &[Run]) -> Vec<Claim> {
-    let imported = runs.iter().filter_map(|run| run.plan.imported.as_ref());
-    imported
-        .flat_map(|imported| imported.claims.clone())
-        .collect()
-}
-
-/// Number of pairs of configuration and workload, without the second baseline of an A/A test.
-fn cells(trials: &[&Observation]) -> usize {
-    let own = trials.iter().filter(|trial| !trial.again);
-    let pairs = own.map(|trial| {
-        [Observation::CONFIGURATION, Observation::WORKLOAD].map(|name| trial.dimension(name))
-    });
-    pairs.collect::<BTreeSet<_>>().len()
-}
-
-/// Whether the trials are repetitions of the same work: imported trials can differ in their work.
-fn repeated(trials: &[&Observation]) -> bool {
-    let mut imported = trials.iter().filter(|trial| trial.source.is_some());
-    let first = imported.next();
-    first.is_none_or(|first| imported.all(|trial| trial.facts == first.facts))
 }
 
 /// The noise that an A/A comparison shows.
@@ -704,28 +495,8 @@ pub(super) fn shown(runs: &[Run]) -> Shown {
 fn headings(runs: &[Run]) -> BTreeMap<String, String> {
     let names: BTreeSet<&str> = runs.iter().map(|run| run.plan.name.as_str()).collect();
     let own = runs.len() > 1 && names.len() == runs.len() && !names.contains("");
-    let pairs = runs
-        .iter()
-        .map(|run| (run_name(run), run.plan.name.clone()));
+    let pairs = runs.iter().map(|run| (run.name(), run.plan.name.clone()));
     pairs.filter(|_| own).collect()
-}
-
-/// `after against before, runs 3 and 4`: the sides, if they are not the runs themselves.
-fn title_of_sides(columns: &[String], runs: &[Run]) -> String {
-    let numbers: Vec<String> = runs
-        .iter()
-        .map(|run| run.summary.alias.to_string())
-        .collect();
-    let runs = match numbers.as_slice() {
-        [most @ .., last] if !most.is_empty() => format!("runs {} and {last}", most.join(", ")),
-        numbers => format!("run {}", numbers.concat()),
-    };
-    match columns {
-        [baseline, others @ ..] if !others.is_empty() => {
-            format!("{} against {baseline}, {runs}", others.join(", "))
-        }
-        _ => runs,
-    }
 }
 
 /// The question, from the flags and defaults.

@@ -3,17 +3,17 @@
 use iodyno_judge::QuestionError;
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{
-    Costs, Diagnostic, Explained, Explanation, Observation, Question, TrialState, closest,
+    Costs, Diagnostic, Explained, Explanation, Observation, Question, Run, TrialState, closest,
 };
 use iodyno_report::{Style, explain as draw};
-use iodyno_store::{Run, SqliteStore};
+use iodyno_store::SqliteStore;
 
 use crate::args::{ExplainArgs, ExplainFormat};
 use crate::commands::series::telemetry;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::observations::{default_question, name_runs, observations, runs, title};
+use crate::observations::{default_question, name_runs, observations, runs};
 use crate::screen::write_out;
 use crate::trials::{Series, load};
 
@@ -97,7 +97,7 @@ pub(crate) fn explained(
     let (trials, costs): (Vec<_>, Vec<_>) = compared.unzip();
     let imported = runs.iter().filter_map(|run| run.plan.imported.as_ref());
     let contradictions: Vec<_> = imported.flat_map(|it| it.contradictions.clone()).collect();
-    let name = title(runs);
+    let name = iodyno_judge::title_of(runs);
     match iodyno_judge::explain(&name, &trials, &costs, question) {
         Ok(explanation) => Ok(Explanation {
             contradictions,

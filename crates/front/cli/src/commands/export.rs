@@ -6,16 +6,16 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use iodyno_guard::{name_output, new_output, unnamed_output};
-use iodyno_model::{RunId, TrialState, Workload};
+use iodyno_model::{Run, RunId, TrialState, Workload};
 use iodyno_report::parquet::{self, Block, ParquetError, ParquetFile};
-use iodyno_store::{OwnNames, Run, SqliteStore, Store, StoreError};
+use iodyno_store::{OwnNames, SqliteStore, Store, StoreError};
 
 use crate::args::{ExportArgs, ExportFormat};
 use crate::commands::series::each_series;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::observations::{observations, run_name};
+use crate::observations::observations;
 use crate::trials::{Series, load};
 use iodyno_units::counted;
 
@@ -104,7 +104,7 @@ fn parquet(
     }
     context.note(&format!(
         "{} with {} written to {}",
-        run_name(run),
+        run.name(),
         counted(run.trials.len() as u64, "trial"),
         folder.display()
     ));

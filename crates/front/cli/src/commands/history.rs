@@ -2,16 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use iodyno_model::{Diagnostic, History, NewestVerdict, Observation, Question, TrialState};
+use iodyno_model::{Diagnostic, History, NewestVerdict, Observation, Question, Run, TrialState};
 use iodyno_report::compare as draw;
-use iodyno_store::{Run, SqliteStore, Store};
+use iodyno_store::{SqliteStore, Store};
 
 use crate::args::{FailOn, HistoryArgs};
 use crate::commands::compare::pairs;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::observations::run_name;
 use crate::screen::write_out;
 use crate::trials::{Series, load};
 
@@ -112,7 +111,7 @@ fn trials(wanted: &BTreeSet<&str>, known: &[Run], store: &SqliteStore) -> Result
             }
             let names = run.plan.workloads.iter().map(|it| it.name.clone());
             found.names.extend(names);
-            let name = run_name(&run);
+            let name = run.name();
             let ended = run.trials.iter().filter(|t| t.state != TrialState::Running);
             for stored in ended {
                 let (configuration, workload) = run.plan.cell(stored.key.cell);

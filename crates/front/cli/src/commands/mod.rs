@@ -30,7 +30,7 @@ mod watch;
 
 pub(crate) use check::check;
 pub(crate) use clean::{clean, clean_before_run};
-pub(crate) use compare::{Judged, closing, compare, judge, searches_of};
+pub(crate) use compare::{closing, compare, exit_of, judge, result_text, searches_of};
 pub(crate) use completions::completions;
 pub(crate) use delete::{delete, name};
 pub(crate) use doctor::doctor;

@@ -4,20 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 
-use iodyno_judge::figures;
+use iodyno_judge::{CompareResult, figures};
 use iodyno_model::{
-    Comparison, Diagnostic, Direction, Explanation, Histogram, Observation, SeriesKind, Trial,
+    Comparison, Diagnostic, Direction, Explanation, Histogram, Observation, Run, SeriesKind, Trial,
     TrialKey, TrialState,
 };
 use iodyno_report::compare::Shown;
 use iodyno_report::figure::kinds::{self, Course, Distribution, MOST_PANELS};
 use iodyno_report::figure::{Content, Figure, Format as Picture, Kind, Page, Section, picture};
 use iodyno_report::{Style, compare as draw};
-use iodyno_store::{Run, SqliteStore, Store, StoreError};
+use iodyno_store::{SqliteStore, Store, StoreError};
 use iodyno_units::{Nanos, counted, grouped};
 
 use crate::args::{PlotArgs, ReportArgs, ReportFormat};
-use crate::commands::compare::{Judged, judge, regret, shown};
+use crate::commands::compare::{judge, regret, result_text, shown};
 use crate::commands::explain;
 use crate::commands::export::write_file;
 use crate::commands::history::histories;
@@ -27,7 +27,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interleaved::again;
-use crate::observations::{default_question, name_runs, run_name, runs};
+use crate::observations::{default_question, name_runs, runs};
 use crate::plan_text::plan_text;
 use crate::screen::write_out;
 use crate::targets::FoundPaths;
@@ -102,7 +102,7 @@ struct Results {
     /// Of all ended or imported trials, with the names of their runs.
     trials: Vec<Observation>,
     /// `None` if there is nothing to compare in a single run.
-    judged: Option<Judged>,
+    judged: Option<CompareResult>,
     /// The latencies of all trials of each cell.
     latencies: Vec<(Cell, Direction, Histogram)>,
     /// The trials with the median result: one of each cell.
@@ -159,7 +159,7 @@ impl Results {
         // Of each cell the trial in `trials` that tells its dimensions, and its names.
         let mut cells_seen: Vec<(Cell, usize, [String; 2])> = Vec::new();
         for (place, run) in runs.iter().enumerate() {
-            let name = run_name(run);
+            let name = run.name();
             if let Some(imported) = &run.plan.imported {
                 let own = imported.trials.iter();
                 trials.extend(own.map(|trial| iodyno_judge::observe_imported(&name, &trial)));
@@ -217,7 +217,7 @@ impl Results {
             (Err(_), [_]) => None,
             (Err(failure), _) => return Err(failure),
         };
-        let comparison = judged.as_ref().and_then(Judged::comparison);
+        let comparison = judged.as_ref().and_then(CompareResult::comparison);
         let places = places(&cells_seen, &trials, comparison);
         let imported = imported_courses(&runs, &trials, comparison);
         Ok(Results {
@@ -259,7 +259,7 @@ impl Results {
     }
 
     fn names(&self) -> Vec<String> {
-        self.runs.iter().map(run_name).collect()
+        self.runs.iter().map(Run::name).collect()
     }
 
     fn shown(&self) -> Shown {
@@ -286,7 +286,7 @@ impl Results {
             unicode: true,
         };
         if let Some(judged) = &self.judged {
-            return Ok(judged.text(&self.shown(), style));
+            return Ok(result_text(judged, &self.shown(), style));
         }
         let imported = self
             .runs
@@ -357,7 +357,7 @@ impl Results {
     /// The runs of the store with the same work on the same host.
     fn history(&self, store: &SqliteStore) -> Result<Option<Figure>, Failure> {
         let mut found = histories(&self.runs, &self.trials, store)?;
-        let own: BTreeSet<String> = self.runs.iter().map(run_name).collect();
+        let own: BTreeSet<String> = self.runs.iter().map(Run::name).collect();
         found.retain(|history| history.points.iter().any(|point| own.contains(&point.run)));
         Ok(kinds::history(&found))
     }
@@ -570,7 +570,7 @@ impl Results {
 
     /// Why the sides differ.
     fn explanation(&self, store: &SqliteStore) -> Result<Option<Explanation>, Failure> {
-        let Some(Judged::Compared(comparison)) = &self.judged else {
+        let Some(CompareResult::Compared(comparison)) = &self.judged else {
             return Ok(None);
         };
         let explanation = explain::explained(&self.runs, store, &comparison.question)?;
@@ -611,7 +611,7 @@ impl Results {
                 true => "to run it again",
                 false => "imported by",
             };
-            content.push(Content::Paragraph(format!("{}, {what}:", run_name(run))));
+            content.push(Content::Paragraph(format!("{}, {what}:", run.name())));
             content.push(Content::Preformatted(again(&run.plan)));
             if measured {
                 let text = plan_text(&run.plan, &FoundPaths::default(), None, "", style);
@@ -646,7 +646,7 @@ impl Results {
                 }
             };
             let text = format!("{}, id {}", parts.join(", "), summary.id);
-            facts.push((run_name(run), text));
+            facts.push((run.name(), text));
         }
         let version = env!("CARGO_PKG_VERSION");
         facts.push(("report by".to_owned(), format!("iodyno {version}")));

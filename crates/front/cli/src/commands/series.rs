@@ -4,9 +4,11 @@ mod reading;
 
 use iodyno_judge::figures;
 use iodyno_model::printable::on_one_line;
-use iodyno_model::{Diagnostic, FigureTable, Part, SamplerCost, SeriesKind, Telemetry, TrialKey};
+use iodyno_model::{
+    Diagnostic, FigureTable, Part, Run, SamplerCost, SeriesKind, Telemetry, TrialKey,
+};
 use iodyno_report::series::{self, TrialClock, TrialSeries};
-use iodyno_store::{Run, SqliteStore, Store};
+use iodyno_store::{SqliteStore, Store};
 
 use crate::args::{Format, ShowArgs};
 use crate::context::Context;

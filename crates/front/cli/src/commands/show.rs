@@ -1,10 +1,10 @@
 //! `iodyno show`: prints a stored run in one of several formats.
 
 use iodyno_model::printable::on_one_line;
-use iodyno_model::{Diagnostic, Imported, TrialKey, Workload};
+use iodyno_model::{Diagnostic, Imported, Run, TrialKey, Workload};
 use iodyno_report::fio::cannot_tell;
 use iodyno_report::series::{jobs_csv, jobs_csv_head};
-use iodyno_store::{Run, SqliteStore, Store};
+use iodyno_store::{SqliteStore, Store};
 use iodyno_units::counted;
 
 use crate::args::{Format, ShowArgs};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use iodyno_model::{
-    CommandRun, Environment, Frame, KnownTarget, Plan, RunId, RunState, RunSummary, TelemetryBatch,
-    Trial, TrialKey, TrialState, TrialSummary,
+    CommandRun, Environment, Frame, KnownTarget, Plan, Run, RunId, RunState, RunSummary,
+    TelemetryBatch, Trial, TrialKey, TrialState, TrialSummary,
 };
-use iodyno_store::{Appended, Run, RunHandle, Store, StoreError};
+use iodyno_store::{Appended, RunHandle, Store, StoreError};
 
 use super::Locked;
 

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use iodyno_model::{
-    CommandRun, Environment, Frame, KnownTarget, Plan, RunId, RunState, RunSummary, TelemetryBatch,
-    Trial, TrialKey,
+    CommandRun, Environment, Frame, KnownTarget, Plan, Run, RunId, RunState, RunSummary,
+    TelemetryBatch, Trial, TrialKey,
 };
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
@@ -28,7 +28,7 @@ use crate::location::companion;
 use crate::owner::Owner;
 use crate::room::refuse_full;
 use crate::schema::{self, DatabaseKind, STEPS, Upgrade};
-use crate::{Appended, ImportReport, Run, RunHandle, Store, StoreError};
+use crate::{Appended, ImportReport, RunHandle, Store, StoreError};
 
 /// The name of a database in memory.
 const MEMORY: &str = ":memory:";

@@ -1,7 +1,7 @@
 //! Queries: lists, single trials, series.
 
 use iodyno_model::{
-    Environment, Frame, KnownTarget, Outcome, RunId, RunState, RunSummary, Telemetry, Trial,
+    Environment, Frame, KnownTarget, Outcome, Run, RunId, RunState, RunSummary, Telemetry, Trial,
     TrialKey, TrialState, TrialSummary,
 };
 use rusqlite::types::{FromSqlError, Type, ValueRef};
@@ -12,9 +12,9 @@ use uuid::Uuid;
 use super::SqliteStore;
 use super::liveness::Liveness;
 use super::rows::{blob, damaged, document, environment_of, plan, run_id, trial_number, unknown};
+use crate::StoreError;
 use crate::error::OperationError;
 use crate::rebuild::PartsRebuilder;
-use crate::{Run, StoreError};
 
 const RUN_COLUMNS: &str = "
     alias, id, name, started_unix_ms, ended_unix_ms, state, owner, cells, rounds, imported,
