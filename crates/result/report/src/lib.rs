@@ -21,6 +21,8 @@ pub mod json;
 pub mod live;
 mod operations;
 pub mod parquet;
+pub mod plan;
+pub mod schedule;
 pub mod series;
 mod spark;
 mod style;

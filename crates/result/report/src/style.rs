@@ -283,6 +283,33 @@ pub(crate) fn trimmed(lines: &str) -> String {
         .collect()
 }
 
+/// Width of the labels, columns.
+const LABEL: usize = 11;
+
+/// A label and a text, wrapped at the terminal's width.
+pub(crate) fn line(label: &str, text: &str, style: Style) -> String {
+    let room = style.width.max(40) - LABEL;
+    let mut lines = vec![String::new()];
+    for word in sanitize(text).split(' ') {
+        let last = lines.last_mut().expect("there is one from the start");
+        match last.chars().count() + 1 + word.chars().count() > room && !last.is_empty() {
+            true => lines.push(word.to_owned()),
+            false if last.is_empty() => last.push_str(word),
+            false => {
+                last.push(' ');
+                last.push_str(word);
+            }
+        }
+    }
+    let indent = " ".repeat(LABEL);
+    let label = sanitize(label);
+    let label = match label.chars().count() >= LABEL {
+        true => format!("{label}\n{indent}"),
+        false => format!("{label:LABEL$}"),
+    };
+    label + &lines.join(&format!("\n{indent}")) + "\n"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -377,5 +404,21 @@ mod tests {
         for value in ["100 000", "195 GiB", "3.21 s", "60.1 s"] {
             assert!(wrapped.contains(value), "{wrapped}");
         }
+    }
+
+    #[test]
+    fn lines_are_wrapped_under_their_text() {
+        let style = Style {
+            width: 40,
+            ..Style::default()
+        };
+        assert_eq!(
+            line("on", "one two three four five six seven", style),
+            "on         one two three four five six\n           seven\n"
+        );
+        assert_eq!(
+            line("  a-long-name", "x", style),
+            "  a-long-name\n           x\n"
+        );
     }
 }

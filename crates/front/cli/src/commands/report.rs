@@ -28,7 +28,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interleaved::again;
 use crate::observations::{default_question, name_runs, runs};
-use crate::plan_text::plan_text;
+use crate::plan_view::plan_view;
 use crate::screen::write_out;
 use crate::targets::FoundPaths;
 use crate::trials::{Drawn, Series, load};
@@ -614,7 +614,10 @@ impl Results {
             content.push(Content::Paragraph(format!("{}, {what}:", run.name())));
             content.push(Content::Preformatted(again(&run.plan)));
             if measured {
-                let text = plan_text(&run.plan, &FoundPaths::default(), None, "", style);
+                let text = iodyno_report::plan::text(
+                    &plan_view(&run.plan, &FoundPaths::default(), None, None),
+                    style,
+                );
                 content.push(Content::Preformatted(text));
             }
         }

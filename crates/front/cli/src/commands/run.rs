@@ -19,10 +19,10 @@ use crate::failure::Failure;
 use crate::measure::{ResultOutput, measure};
 use crate::nodes::planned;
 use crate::plan_flags::{destroyed, finished, working_folder};
-use crate::plan_text::plan_text;
+use crate::plan_view::plan_view;
 use crate::progress::{Mode, Reporter};
 use crate::rounds::doubts;
-use crate::schedule_text::{schedule, summary_text, trials_text};
+use crate::schedule::schedule;
 use crate::screen::write_out;
 use crate::targets::{FoundPaths, foresee, obstacles};
 use crate::trials::{Drawn, has_figures};
@@ -177,11 +177,8 @@ pub(crate) fn show_plan(
     write_out(match json {
         true => iodyno_report::json::plan(plan, forecast.as_ref(), schedule),
         false => {
-            let style = context.style_out();
-            let summary = schedule.map(|schedule| summary_text(plan, schedule, style));
-            let trials = schedule.map(|schedule| trials_text(plan, schedule, style));
-            let summary = summary.unwrap_or_default();
-            plan_text(plan, found, forecast.as_ref(), &summary, style) + &trials.unwrap_or_default()
+            let view = plan_view(plan, found, forecast.as_ref(), schedule);
+            iodyno_report::plan::text(&view, context.style_out())
         }
     })?;
     context.tell(&match forecast {

@@ -43,6 +43,15 @@ pub struct Schedule {
     pub can_decide: Option<bool>,
     /// The smallest number of rounds that can.
     pub least_rounds: Option<u32>,
+    /// Why the rounds cannot decide them, as text.
+    #[serde(skip)]
+    pub too_few: Option<String>,
+    /// The number of rounds whose trials are compared.
+    #[serde(skip)]
+    pub compared_rounds: u32,
+    /// How long each cell is tried before the first round.
+    #[serde(skip)]
+    pub probe: Option<Nanos>,
     /// The number of trials that are done: of a run that is resumed.
     pub done: u32,
     /// The measured time of the trials below, ns, without those of searches and of workloads that have no time limit.

@@ -1,141 +1,20 @@
-//! What an experiment will do, for `--dry-run`: the storage that is made, space and time, and every trial in order.
+//! What an experiment will do, as text for `--dry-run`: the storage that is made, space and time, and every trial in order.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use iodyno_lab::Remaining;
 use iodyno_model::{
     Configuration, DiskOrigin, DmTarget, FlakeyFault, Fresh, Layer, Pinning, Plan, Provision,
-    Workload, ZfsOrigin,
+    ZfsOrigin,
 };
-use iodyno_report::Style;
-use iodyno_report::compare::bound_words;
-use iodyno_report::json::{Makes, Schedule, Scheduled, Searching};
 use iodyno_units::{Bytes, Nanos, counted};
 
-use crate::duration::longest;
-use crate::plan_text::line;
-use crate::rounds::{alpha, compared_rounds};
-
-/// What a run will do. `remaining`: what is left of a run that is resumed.
-pub(crate) fn schedule(plan: &Plan, remaining: Option<&Remaining>) -> Schedule {
-    let made = plan.configurations.iter().filter(|it| !it.again);
-    let made: Vec<(&str, &Provision)> = made
-        .filter_map(|it| Some((it.name.as_str(), it.provision()?)))
-        .collect();
-    let makes = made.iter().map(|(name, provision)| Makes {
-        configuration: (*name).to_owned(),
-        storage: storage(provision),
-    });
-    let turns = iodyno_lab::turns(plan);
-    let turns = turns
-        .iter()
-        .map(|(one, other)| (one.name.clone(), other.name.clone()));
-    let left: Vec<(u32, u32)> = match remaining {
-        Some(remaining) => {
-            let keys = remaining.trials.iter();
-            keys.map(|key| (key.round, key.cell)).collect()
-        }
-        None => {
-            let order = |round| iodyno_lab::order(plan, round).into_iter();
-            let cells = (0..plan.rounds).flat_map(|round| order(round).map(move |it| (round, it)));
-            let planned = |(round, cell): &(u32, u32)| plan.takes_part(*cell, *round);
-            cells.filter(planned).collect()
-        }
-    };
-    let done = remaining.map_or(0, |remaining| remaining.done);
-    let (round_ns, without_limit) = measured(plan);
-    let searches = searches(plan, &left);
-    let of_trial = |(_, cell): &(u32, u32)| {
-        let (_, workload) = plan.cell(*cell);
-        match workload.search {
-            None => longest(workload).map_or(0, |time| time.0),
-            Some(_) => 0,
-        }
-    };
-    let fit = |time: u64| u32::try_from(time / round_ns.max(1)).unwrap_or(u32::MAX);
-    // The time limit of a resumed run is that of its remaining rounds.
-    let rounds_in_time = plan.stopping.max_time_ns.filter(|_| remaining.is_none());
-    let rounds_in_time = rounds_in_time.map(fit);
-    let primary_comparisons = iodyno_judge::primaries(plan);
-    let rounds = rounds_in_time
-        .unwrap_or(u32::MAX)
-        .min(compared_rounds(plan));
-    let decides = (primary_comparisons > 0)
-        .then(|| iodyno_judge::can_decide(rounds, primary_comparisons, alpha(plan)));
-    let trials = left.iter().zip(done + 1..).map(|((round, cell), number)| {
-        let (configuration, workload) = plan.cell(*cell);
-        Scheduled {
-            number,
-            round: round + 1,
-            configuration: configuration.name.clone(),
-            workload: workload.name.clone(),
-        }
-    });
-    Schedule {
-        fresh: iodyno_lab::fresh(plan),
-        turns: turns.collect(),
-        makes: makes.collect(),
-        space: space(&made),
-        round_ns,
-        precondition_ns: precondition_ns(plan),
-        without_limit,
-        rounds_in_time,
-        primary_comparisons,
-        can_decide: decides.as_ref().map(Result::is_ok),
-        least_rounds: decides.and_then(Result::err).map(|too_few| too_few.least),
-        done,
-        trials_ns: left.iter().map(of_trial).fold(0, u64::saturating_add),
-        searches_ns: searches
-            .iter()
-            .filter_map(|search| search.most_ns)
-            .fold(0, u64::saturating_add),
-        trials: trials.collect(),
-        searches,
-    }
-}
-
-/// The searches among the trials that are left.
-fn searches(plan: &Plan, left: &[(u32, u32)]) -> Vec<Searching> {
-    let cells = (0..plan.cells()).filter_map(|cell| {
-        let (configuration, workload) = plan.cell(cell);
-        let most = left.iter().filter(|(_, other)| *other == cell).count() as u32;
-        let found = Searching {
-            configuration: configuration.name.clone(),
-            workload: workload.name.clone(),
-            search: workload.search.clone()?,
-            most_trials: most,
-            most_ns: longest(workload).map(|time| time.0.saturating_mul(most.into())),
-        };
-        (most > 0).then_some(found)
-    });
-    cells.collect()
-}
-
-/// A label and a list, broken between its items.
-fn items(label: &str, items: &[String], style: Style) -> String {
-    const JOINED: &str = "\u{a0}";
-    let items: Vec<String> = items.iter().map(|item| item.replace(' ', JOINED)).collect();
-    line(label, &items.join(", "), style).replace(JOINED, " ")
-}
-
-/// The longest time for which the targets of a run are preconditioned.
-fn precondition_ns(plan: &Plan) -> u64 {
-    let cells = |place: usize| (0..plan.cells()).filter(move |cell| plan.place(*cell).0 == place);
-    let times = plan.configurations.iter().enumerate().map(|(place, it)| {
-        let once = it.provision().map_or(0, |made| made.precondition_ns);
-        let often = match iodyno_lab::fresh(plan) {
-            Fresh::Round => u64::from(plan.rounds),
-            Fresh::Trial => u64::from(plan.rounds) * cells(place).count() as u64,
-            Fresh::Experiment => 1,
-        };
-        once.saturating_mul(often)
-    });
-    times.fold(0, u64::saturating_add)
-}
+use crate::compare::bound_words;
+use crate::json::{Schedule, Scheduled, Searching};
+use crate::style::{Style, line};
 
 /// The lines before the workloads: storage, space, time, and whether the rounds can decide.
-pub(crate) fn summary_text(plan: &Plan, schedule: &Schedule, style: Style) -> String {
+pub(crate) fn summary(plan: &Plan, schedule: &Schedule, style: Style) -> String {
     let mut text = made(schedule, style);
     for (folder, bytes) in &schedule.space {
         let grows = plan.configurations.iter().any(|it| grows_in(it, folder));
@@ -151,11 +30,10 @@ pub(crate) fn summary_text(plan: &Plan, schedule: &Schedule, style: Style) -> St
         text += &line("space", &space, style);
     }
     text += &time(plan, schedule, style);
-    text += &decides(plan, schedule, style);
-    if plan.probe {
+    text += &decides(schedule, style);
+    if let Some(longest) = schedule.probe {
         let probe = format!(
-            "each configuration and workload, for at most {}, before the first round",
-            iodyno_lab::PROBE
+            "each configuration and workload, for at most {longest}, before the first round"
         );
         text += &line("probes", &probe, style);
     }
@@ -169,24 +47,8 @@ pub(crate) fn summary_text(plan: &Plan, schedule: &Schedule, style: Style) -> St
     text
 }
 
-/// `curve on here: the highest rate_iops with p99 < 2.00 ms; at most 60 trials, 12.0 s`.
-fn searching(search: &Searching) -> String {
-    let trials = counted(search.most_trials.into(), "trial");
-    let time = match search.most_ns {
-        Some(ns) => Nanos(ns).to_string(),
-        None => "without a time limit".to_owned(),
-    };
-    format!(
-        "{} on {}: the highest {} with {}; at most {trials}, {time}",
-        search.workload,
-        search.configuration,
-        search.search.axis.name(),
-        bound_words(&search.search.until),
-    )
-}
-
 /// The lines after the workloads: the trials by round. Rounds in which only searches have trials are all alike, and not listed.
-pub(crate) fn trials_text(plan: &Plan, schedule: &Schedule, style: Style) -> String {
+pub(crate) fn trials(plan: &Plan, schedule: &Schedule, style: Style) -> String {
     let alone = plan.configurations.len() == 1;
     let searched = |trial: &&Scheduled| {
         let mut searches = schedule.searches.iter();
@@ -229,6 +91,29 @@ pub(crate) fn trials_text(plan: &Plan, schedule: &Schedule, style: Style) -> Str
     text
 }
 
+/// A label and a list, broken between its items.
+fn items(label: &str, items: &[String], style: Style) -> String {
+    const JOINED: &str = "\u{a0}";
+    let items: Vec<String> = items.iter().map(|item| item.replace(' ', JOINED)).collect();
+    line(label, &items.join(", "), style).replace(JOINED, " ")
+}
+
+/// `curve on here: the highest rate_iops with p99 < 2.00 ms; at most 60 trials, 12.0 s`.
+fn searching(search: &Searching) -> String {
+    let trials = counted(search.most_trials.into(), "trial");
+    let time = match search.most_ns {
+        Some(ns) => Nanos(ns).to_string(),
+        None => "without a time limit".to_owned(),
+    };
+    format!(
+        "{} on {}: the highest {} with {}; at most {trials}, {time}",
+        search.workload,
+        search.configuration,
+        search.search.axis.name(),
+        bound_words(&search.search.until),
+    )
+}
+
 /// The storage that is made, and how often.
 fn made(schedule: &Schedule, style: Style) -> String {
     let mut text = String::new();
@@ -256,7 +141,7 @@ fn made(schedule: &Schedule, style: Style) -> String {
 }
 
 /// The layers with their options and the other settings.
-fn storage(provision: &Provision) -> String {
+pub fn storage(provision: &Provision) -> String {
     let layers: Vec<String> = match provision.layers.as_slice() {
         [Layer::Directory { path }] => vec![format!("a new folder in {}", path.display())],
         layers => layers.iter().map(layer).collect(),
@@ -537,42 +422,6 @@ fn grows_in(configuration: &Configuration, folder: &Path) -> bool {
         && layers.any(|layer| matches!(layer, Layer::Directory { path } if path == folder))
 }
 
-/// The space that image files need in each folder. Configurations that are made at the same time need it together.
-fn space(made: &[(&str, &Provision)]) -> BTreeMap<PathBuf, u64> {
-    let mut needed: BTreeMap<PathBuf, u64> = BTreeMap::new();
-    for (_, provision) in made {
-        let files = provision.layers.iter().map(|layer| match layer {
-            Layer::File { size, count, .. } => size.saturating_mul(u64::from(*count)),
-            _ => 0,
-        });
-        let bytes = files.fold(0u64, u64::saturating_add);
-        let folder = provision.layers.iter().find_map(|layer| match layer {
-            Layer::Directory { path } => Some(path.clone()),
-            _ => None,
-        });
-        if let (Some(folder), 1..) = (folder, bytes) {
-            let sum = needed.entry(folder).or_default();
-            *sum = sum.saturating_add(bytes);
-        }
-    }
-    needed
-}
-
-/// The duration of the measurements of a round, and the workloads without a time limit.
-fn measured(plan: &Plan) -> (u64, Vec<String>) {
-    let mut sum = 0u64;
-    let mut endless: Vec<String> = Vec::new();
-    for cell in 0..plan.cells() {
-        let (_, workload): (_, &Workload) = plan.cell(cell);
-        match longest(workload) {
-            Some(time) => sum = sum.saturating_add(time.0),
-            None if !endless.contains(&workload.name) => endless.push(workload.name.clone()),
-            None => {}
-        }
-    }
-    (sum, endless)
-}
-
 /// What kind of time the trials take, if it is not that of a clock.
 fn virtual_time(plan: &Plan) -> &'static str {
     let mut cells = (0..plan.cells()).map(|cell| plan.cell(cell).1.in_virtual_time());
@@ -621,24 +470,20 @@ fn time(plan: &Plan, schedule: &Schedule, style: Style) -> String {
 }
 
 /// Whether the rounds can decide.
-fn decides(plan: &Plan, schedule: &Schedule, style: Style) -> String {
-    let primaries = schedule.primary_comparisons;
-    if primaries == 0 {
+fn decides(schedule: &Schedule, style: Style) -> String {
+    if schedule.primary_comparisons == 0 {
         return String::new();
     }
-    let rounds = schedule
-        .rounds_in_time
-        .unwrap_or(u32::MAX)
-        .min(compared_rounds(plan));
-    let comparisons = counted(u64::from(primaries), "primary comparison");
-    let text = match iodyno_judge::can_decide(rounds, primaries, alpha(plan)) {
-        Ok(()) => format!(
+    let rounds = schedule.compared_rounds;
+    let comparisons = counted(schedule.primary_comparisons.into(), "primary comparison");
+    let text = match &schedule.too_few {
+        None => format!(
             "{} can decide {comparisons}: the smallest possible p is {:.2e}",
             counted(rounds.into(), "round"),
             // Of the signed-rank test, two-sided: all differences have one sign.
             2f64.powi(1 - i32::try_from(rounds.min(1000)).unwrap_or(1000))
         ),
-        Err(why) => why.to_string(),
+        Some(why) => why.clone(),
     };
     line("decides", &text, style)
 }

@@ -1,22 +1,17 @@
 //! A plan as text, for `--dry-run`.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
 
-use iodyno_fio::resolved_options;
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{
-    Admission, Configuration, Forecast, Job, Observation, Plan, Target, TargetUse, Workload,
+    Admission, Configuration, Forecast, Observation, Plan, Target, TargetUse, Workload,
 };
-use iodyno_report::Style;
-use iodyno_runner::placed_names;
 use iodyno_units::{Nanos, counted, percent};
 
-use crate::experiment::destroys;
-use crate::rounds::{primary, sides};
-use crate::targets::FoundPaths;
-
-/// Width of the labels, columns.
-const LABEL: usize = 11;
+use crate::json::Schedule;
+use crate::style::line;
+use crate::{Style, schedule};
 
 /// The workloads of the most frequent metric are named if they are not more.
 const NAMED: usize = 3;
@@ -24,15 +19,28 @@ const NAMED: usize = 3;
 /// Targets with this admission that are listed; further ones are counted.
 const LISTED: usize = 8;
 
-/// Configurations, workloads and jobs with all effective options, and what a run would do with the targets. `found`:
-/// what the targets are; `forecast`: `None` if that is unknown; `summary`: lines before the workloads.
-pub(crate) fn plan_text(
-    plan: &Plan,
-    found: &FoundPaths,
-    forecast: Option<&Forecast>,
-    summary: &str,
-    style: Style,
-) -> String {
+/// A plan, and what is known of it elsewhere.
+#[derive(Debug)]
+pub struct PlanView<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// What a run would do with the targets; `None` if that is unknown.
+    pub forecast: Option<&'a Forecast>,
+    /// The schedule, if it is printed.
+    pub schedule: Option<&'a Schedule>,
+    /// The compared sides.
+    pub sides: Vec<String>,
+    /// The workloads that are compared, each with the metric that decides.
+    pub metrics: Vec<(&'a str, String)>,
+    /// The targets whose content may be overwritten.
+    pub destroyed: Vec<&'a Path>,
+    /// The effective options of all jobs of each workload.
+    pub options: Vec<Vec<BTreeMap<String, String>>>,
+}
+
+/// Configurations, workloads and jobs with all effective options, and what a run would do with the targets.
+pub fn text(view: &PlanView<'_>, style: Style) -> String {
+    let (plan, schedule) = (view.plan, view.schedule);
     let mut text = line(
         "plan",
         &format!("{}: {}, seed {}", plan.name, trials(plan), plan.seed),
@@ -41,8 +49,8 @@ pub(crate) fn plan_text(
     if let Some(about) = &plan.about {
         text += &line("about", about, style);
     }
-    text += &question(plan, style);
-    text += &line("metric", &metric(plan), style);
+    text += &question(view, style);
+    text += &line("metric", &metric(view), style);
     for node in &plan.nodes {
         let root = if node.sudo { ", by sudo" } else { "" };
         let sampled = if node.only_sampled {
@@ -54,30 +62,26 @@ pub(crate) fn plan_text(
         text += &line("node", &said, style);
     }
     // The summary has a line for storage that is made.
-    let made = |it: &&Configuration| !summary.is_empty() && !it.again && it.provision().is_some();
+    let made = |it: &&Configuration| schedule.is_some() && !it.again && it.provision().is_some();
     for configuration in plan.configurations.iter().filter(|it| !made(it)) {
         text += &line("on", &target(configuration), style);
     }
-    let destroyed = plan.destroy.iter();
-    for device in destroyed.filter(|device| destroys(plan, device)) {
-        text += &line(
-            "destroys",
-            &format!("the contents of {}", device.display()),
-            style,
-        );
+    for device in &view.destroyed {
+        let said = format!("the contents of {}", device.display());
+        text += &line("destroys", &said, style);
     }
-    if let Some(forecast) = forecast {
+    if let Some(forecast) = view.forecast {
         text += &targets(forecast, style);
         for (path, ns) in &forecast.traces {
             let said = format!("{}: {}", path.display(), Nanos(*ns));
             text += &line("trace", &said, style);
         }
     }
-    text += summary;
-    for workload in &plan.workloads {
-        text += &self::workload(workload, &plan.configurations, found, style);
+    text += &schedule.map_or(String::new(), |it| schedule::summary(plan, it, style));
+    for (workload, options) in plan.workloads.iter().zip(&view.options) {
+        text += &self::workload(workload, options, style);
     }
-    text
+    text + &schedule.map_or(String::new(), |it| schedule::trials(plan, it, style))
 }
 
 /// The number of rounds and trials, and of searches, whose trials are not counted.
@@ -148,35 +152,25 @@ fn answer(admission: &Admission) -> String {
 }
 
 /// The metric that decides the comparison.
-fn metric(plan: &Plan) -> String {
-    let exploratory = match plan.question.metrics.as_slice() {
+fn metric(view: &PlanView<'_>) -> String {
+    let exploratory = match view.plan.question.metrics.as_slice() {
         [] | [_] => String::new(),
         [_, others @ ..] => format!("; exploratory: {}", others.join(", ")),
     };
-    deciding_metrics(plan) + &exploratory
+    deciding_metrics(view) + &exploratory
 }
 
-fn deciding_metrics(plan: &Plan) -> String {
-    let of_all = plan.question.metrics.first();
-    let has_own = !plan.question.metric_where.is_empty();
-    if let (Some(decides), false) = (of_all, has_own) {
-        return decides.clone();
-    }
+fn deciding_metrics(view: &PlanView<'_>) -> String {
     // Each metric with its workloads.
-    let mut metrics: Vec<(String, Vec<&str>)> = Vec::new();
-    for workload in plan.workloads.iter().filter(|workload| !workload.again) {
-        let metric = match (primary(plan, workload), of_all) {
-            (Some(own), _) => own.to_owned(),
-            (_, Some(of_all)) => of_all.clone(),
-            _ => iodyno_judge::expected_metrics(workload).join(" or "),
-        };
-        match metrics.iter_mut().find(|(known, _)| *known == metric) {
-            Some((_, names)) => names.push(&workload.name),
-            None => metrics.push((metric, vec![&workload.name])),
+    let mut metrics: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (workload, metric) in &view.metrics {
+        match metrics.iter_mut().find(|(known, _)| known == metric) {
+            Some((_, names)) => names.push(workload),
+            None => metrics.push((metric, vec![workload])),
         }
     }
     if let [(metric, _)] = metrics.as_slice() {
-        return metric.clone();
+        return (*metric).to_owned();
     }
     let most = metrics.iter().map(|(_, names)| names.len()).max();
     let most = most.filter(|most| *most > NAMED);
@@ -192,10 +186,9 @@ fn deciding_metrics(plan: &Plan) -> String {
 }
 
 /// The compared sides, and the conditions for an early end of the run.
-fn question(plan: &Plan, style: Style) -> String {
-    let question = &plan.question;
-    let names = sides(plan, &question.columns);
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+fn question(view: &PlanView<'_>, style: Style) -> String {
+    let (plan, question) = (view.plan, &view.plan.question);
+    let names: Vec<&str> = view.sides.iter().map(String::as_str).collect();
     let mut text = String::new();
     if names.len() > 1 {
         let baseline = question.baseline.as_deref().unwrap_or(names[0]);
@@ -240,12 +233,7 @@ fn target(configuration: &Configuration) -> String {
     }
 }
 
-fn workload(
-    workload: &Workload,
-    configurations: &[Configuration],
-    found: &FoundPaths,
-    style: Style,
-) -> String {
+fn workload(workload: &Workload, options: &[BTreeMap<String, String>], style: Style) -> String {
     // File operations and shared files have their own description.
     if workload
         .jobs
@@ -261,117 +249,15 @@ fn workload(
     }
     let jobs = counted(workload.jobs.len() as u64, "job");
     let mut text = line("workload", &format!("{}: {jobs}", workload.name), style);
-    for job in &workload.jobs {
-        let mut options = resolved_options(job);
-        for (name, value) in paths(job, configurations, found) {
-            match value.is_empty() {
-                true => options.remove(name),
-                false => options.insert(name.to_owned(), value),
-            };
-        }
+    for (job, options) in workload.jobs.iter().zip(options) {
         let options: Vec<String> = options
-            .into_iter()
+            .iter()
             .map(|(name, value)| match value.is_empty() {
-                true => name,
+                true => name.clone(),
                 false => format!("{name}={value}"),
             })
             .collect();
         text += &line(&format!("  {}", job.name), &options.join(" "), style);
     }
     text
-}
-
-/// The values of `directory` and `filename` that the targets change, with the configurations if these differ; an empty
-/// value if none remains.
-fn paths(
-    job: &Job,
-    configurations: &[Configuration],
-    found: &FoundPaths,
-) -> Vec<(&'static str, String)> {
-    let Some(blocks) = job.work.blocks() else {
-        return Vec::new();
-    };
-    let mut changed = Vec::new();
-    for (option, own) in [
-        ("directory", &blocks.files.directories),
-        ("filename", &blocks.files.names),
-    ] {
-        let placed = configurations.iter().filter_map(|configuration| {
-            let folder = |path: &Path| found.may_be_folder(path);
-            let names = placed_names(&configuration.target, &blocks.files, folder)?;
-            let names = match option {
-                "directory" => names.directories,
-                _ => names.files,
-            };
-            (names != *own).then(|| (configuration.name.as_str(), joined(&names)))
-        });
-        let placed: Vec<(&str, String)> = placed.collect();
-        let Some((_, first)) = placed.first() else {
-            continue;
-        };
-        let value = match placed.iter().all(|(_, names)| names == first) {
-            true => first.clone(),
-            false => {
-                let each = placed
-                    .iter()
-                    .map(|(name, names)| format!("{names} on {name}"));
-                each.collect::<Vec<String>>().join(", ")
-            }
-        };
-        changed.push((option, value));
-    }
-    changed
-}
-
-/// Paths as in a job file.
-fn joined(paths: &[PathBuf]) -> String {
-    let paths = paths
-        .iter()
-        .map(|path| path.to_string_lossy().replace(':', r"\:"));
-    paths.collect::<Vec<String>>().join(":")
-}
-
-/// A label and a text, wrapped at the terminal's width.
-pub(crate) fn line(label: &str, text: &str, style: Style) -> String {
-    let room = style.width.max(40) - LABEL;
-    let mut lines = vec![String::new()];
-    for word in on_one_line(text).split(' ') {
-        let last = lines.last_mut().expect("there is one from the start");
-        match last.chars().count() + 1 + word.chars().count() > room && !last.is_empty() {
-            true => lines.push(word.to_owned()),
-            false if last.is_empty() => last.push_str(word),
-            false => {
-                last.push(' ');
-                last.push_str(word);
-            }
-        }
-    }
-    let indent = " ".repeat(LABEL);
-    let label = on_one_line(label);
-    let label = match label.chars().count() >= LABEL {
-        true => format!("{label}\n{indent}"),
-        false => format!("{label:LABEL$}"),
-    };
-    label + &lines.join(&format!("\n{indent}")) + "\n"
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_wrapped_under_their_text() {
-        let style = Style {
-            width: 40,
-            ..Style::default()
-        };
-        assert_eq!(
-            line("on", "one two three four five six seven", style),
-            "on         one two three four five six\n           seven\n"
-        );
-        assert_eq!(
-            line("  a-long-name", "x", style),
-            "  a-long-name\n           x\n"
-        );
-    }
 }

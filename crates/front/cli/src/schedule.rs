@@ -1,0 +1,162 @@
+//! What an experiment will do: the storage that is made, space and time, and every trial in order.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use iodyno_lab::Remaining;
+use iodyno_model::{Fresh, Layer, Plan, Provision, Workload};
+use iodyno_report::json::{Makes, Schedule, Scheduled, Searching};
+use iodyno_report::schedule::storage;
+
+use crate::duration::longest;
+use crate::rounds::{alpha, compared_rounds};
+
+/// What a run will do. `remaining`: what is left of a run that is resumed.
+pub(crate) fn schedule(plan: &Plan, remaining: Option<&Remaining>) -> Schedule {
+    let made = plan.configurations.iter().filter(|it| !it.again);
+    let made: Vec<(&str, &Provision)> = made
+        .filter_map(|it| Some((it.name.as_str(), it.provision()?)))
+        .collect();
+    let makes = made.iter().map(|(name, provision)| Makes {
+        configuration: (*name).to_owned(),
+        storage: storage(provision),
+    });
+    let turns = iodyno_lab::turns(plan);
+    let turns = turns
+        .iter()
+        .map(|(one, other)| (one.name.clone(), other.name.clone()));
+    let left: Vec<(u32, u32)> = match remaining {
+        Some(remaining) => {
+            let keys = remaining.trials.iter();
+            keys.map(|key| (key.round, key.cell)).collect()
+        }
+        None => {
+            let order = |round| iodyno_lab::order(plan, round).into_iter();
+            let cells = (0..plan.rounds).flat_map(|round| order(round).map(move |it| (round, it)));
+            let planned = |(round, cell): &(u32, u32)| plan.takes_part(*cell, *round);
+            cells.filter(planned).collect()
+        }
+    };
+    let done = remaining.map_or(0, |remaining| remaining.done);
+    let (round_ns, without_limit) = measured(plan);
+    let searches = searches(plan, &left);
+    let of_trial = |(_, cell): &(u32, u32)| {
+        let (_, workload) = plan.cell(*cell);
+        match workload.search {
+            None => longest(workload).map_or(0, |time| time.0),
+            Some(_) => 0,
+        }
+    };
+    let fit = |time: u64| u32::try_from(time / round_ns.max(1)).unwrap_or(u32::MAX);
+    // The time limit of a resumed run is that of its remaining rounds.
+    let rounds_in_time = plan.stopping.max_time_ns.filter(|_| remaining.is_none());
+    let rounds_in_time = rounds_in_time.map(fit);
+    let primary_comparisons = iodyno_judge::primaries(plan);
+    let rounds = rounds_in_time
+        .unwrap_or(u32::MAX)
+        .min(compared_rounds(plan));
+    let decides = (primary_comparisons > 0)
+        .then(|| iodyno_judge::can_decide(rounds, primary_comparisons, alpha(plan)));
+    let too_few = decides.as_ref().and_then(|it| it.as_ref().err());
+    let trials = left.iter().zip(done + 1..).map(|((round, cell), number)| {
+        let (configuration, workload) = plan.cell(*cell);
+        Scheduled {
+            number,
+            round: round + 1,
+            configuration: configuration.name.clone(),
+            workload: workload.name.clone(),
+        }
+    });
+    Schedule {
+        fresh: iodyno_lab::fresh(plan),
+        turns: turns.collect(),
+        makes: makes.collect(),
+        space: space(&made),
+        round_ns,
+        precondition_ns: precondition_ns(plan),
+        without_limit,
+        rounds_in_time,
+        primary_comparisons,
+        can_decide: decides.as_ref().map(Result::is_ok),
+        too_few: too_few.as_ref().map(ToString::to_string),
+        least_rounds: too_few.map(|too_few| too_few.least),
+        compared_rounds: rounds,
+        probe: plan.probe.then_some(iodyno_lab::PROBE),
+        done,
+        trials_ns: left.iter().map(of_trial).fold(0, u64::saturating_add),
+        searches_ns: searches
+            .iter()
+            .filter_map(|search| search.most_ns)
+            .fold(0, u64::saturating_add),
+        trials: trials.collect(),
+        searches,
+    }
+}
+
+/// The searches among the trials that are left.
+fn searches(plan: &Plan, left: &[(u32, u32)]) -> Vec<Searching> {
+    let cells = (0..plan.cells()).filter_map(|cell| {
+        let (configuration, workload) = plan.cell(cell);
+        let most = left.iter().filter(|(_, other)| *other == cell).count() as u32;
+        let found = Searching {
+            configuration: configuration.name.clone(),
+            workload: workload.name.clone(),
+            search: workload.search.clone()?,
+            most_trials: most,
+            most_ns: longest(workload).map(|time| time.0.saturating_mul(most.into())),
+        };
+        (most > 0).then_some(found)
+    });
+    cells.collect()
+}
+
+/// The longest time for which the targets of a run are preconditioned.
+fn precondition_ns(plan: &Plan) -> u64 {
+    let cells = |place: usize| (0..plan.cells()).filter(move |cell| plan.place(*cell).0 == place);
+    let times = plan.configurations.iter().enumerate().map(|(place, it)| {
+        let once = it.provision().map_or(0, |made| made.precondition_ns);
+        let often = match iodyno_lab::fresh(plan) {
+            Fresh::Round => u64::from(plan.rounds),
+            Fresh::Trial => u64::from(plan.rounds) * cells(place).count() as u64,
+            Fresh::Experiment => 1,
+        };
+        once.saturating_mul(often)
+    });
+    times.fold(0, u64::saturating_add)
+}
+
+/// The space that image files need in each folder. Configurations that are made at the same time need it together.
+fn space(made: &[(&str, &Provision)]) -> BTreeMap<PathBuf, u64> {
+    let mut needed: BTreeMap<PathBuf, u64> = BTreeMap::new();
+    for (_, provision) in made {
+        let files = provision.layers.iter().map(|layer| match layer {
+            Layer::File { size, count, .. } => size.saturating_mul(u64::from(*count)),
+            _ => 0,
+        });
+        let bytes = files.fold(0u64, u64::saturating_add);
+        let folder = provision.layers.iter().find_map(|layer| match layer {
+            Layer::Directory { path } => Some(path.clone()),
+            _ => None,
+        });
+        if let (Some(folder), 1..) = (folder, bytes) {
+            let sum = needed.entry(folder).or_default();
+            *sum = sum.saturating_add(bytes);
+        }
+    }
+    needed
+}
+
+/// The duration of the measurements of a round, and the workloads without a time limit.
+fn measured(plan: &Plan) -> (u64, Vec<String>) {
+    let mut sum = 0u64;
+    let mut endless: Vec<String> = Vec::new();
+    for cell in 0..plan.cells() {
+        let (_, workload): (_, &Workload) = plan.cell(cell);
+        match longest(workload) {
+            Some(time) => sum = sum.saturating_add(time.0),
+            None if !endless.contains(&workload.name) => endless.push(workload.name.clone()),
+            None => {}
+        }
+    }
+    (sum, endless)
+}
