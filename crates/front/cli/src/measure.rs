@@ -4,7 +4,7 @@ use iodyno_judge::CompareResult;
 use iodyno_lab::{Progress, StopReason};
 use iodyno_model::{Observation, Plan, RunState, Trial, Verdict};
 use iodyno_report::Style;
-use iodyno_report::compare::Shown;
+use iodyno_report::compare::ComparisonFormat;
 use iodyno_report::diagnostic::lines;
 use iodyno_store::{SqliteStore, Store};
 use iodyno_units::counted;
@@ -76,7 +76,9 @@ pub(crate) fn measure(
         }
         false => {
             if let Some(judged) = &verdict {
-                write_out(result_text(judged, &Shown::default(), context.style_out()) + "\n")?;
+                write_out(
+                    result_text(judged, &ComparisonFormat::default(), context.style_out()) + "\n",
+                )?;
                 if let CompareResult::Compared(comparison) = judged {
                     let run = store.run(ended_run.end.handle.id)?;
                     let runs = std::slice::from_ref(&run);

@@ -10,7 +10,7 @@ use iodyno_model::{
     Admission, Blocks, BoundPlan, Diagnostic, EngineKind, ExportUri, Job, TargetUse,
 };
 
-use crate::faults::{self, Unready, at_job};
+use crate::faults::{self, PrepareError, at_job};
 use crate::resolved::ResolvedFile;
 
 /// The export of a job, and what the job does with it. `None`: its engine has none, or one with files (see `shares`).
@@ -53,7 +53,7 @@ fn admissions(
 }
 
 /// Refuses a trial that would change an export without permission.
-pub(crate) fn admit(plan: &BoundPlan) -> Result<(), Unready> {
+pub(crate) fn admit(plan: &BoundPlan) -> Result<(), PrepareError> {
     let mut refused: Vec<Diagnostic> = Vec::new();
     for why in admissions(plan).filter_map(|(_, _, permitted)| permitted.err()) {
         if !refused.contains(&why) {
@@ -62,7 +62,7 @@ pub(crate) fn admit(plan: &BoundPlan) -> Result<(), Unready> {
     }
     match refused.is_empty() {
         true => Ok(()),
-        false => Err(Unready::Refused(refused)),
+        false => Err(PrepareError::Refused(refused)),
     }
 }
 

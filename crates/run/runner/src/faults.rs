@@ -5,7 +5,7 @@ use iodyno_model::{Admission, BoundPlan, Diagnostic, Job, TargetUse};
 
 /// Why a trial does not begin.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unready {
+pub(crate) enum PrepareError {
     /// The guard refused a target, or the target is not suitable for the jobs. Nothing was changed.
     Refused(Vec<Diagnostic>),
     /// It cannot be run on this host.
@@ -14,14 +14,14 @@ pub(crate) enum Unready {
     Withdrawn,
 }
 
-impl Unready {
+impl PrepareError {
     /// Faults that were found before anything was changed. For jobs that use a target as it is (file operations and
     /// shared files), such faults are a refusal.
-    pub(crate) fn untouched(plan: &BoundPlan, faults: Vec<Diagnostic>) -> Unready {
+    pub(crate) fn untouched(plan: &BoundPlan, faults: Vec<Diagnostic>) -> PrepareError {
         let mut jobs = plan.workload.jobs.iter();
         match jobs.any(|job| job.work.blocks().is_none()) {
-            true => Unready::Refused(faults),
-            false => Unready::Unprepared(faults),
+            true => PrepareError::Refused(faults),
+            false => PrepareError::Unprepared(faults),
         }
     }
 }

@@ -18,7 +18,7 @@ use iodyno_model::{
 use rustix::fs::{Advice, fadvise};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::faults::{self, Unready, at_job, fault, of_job};
+use crate::faults::{self, PrepareError, at_job, fault, of_job};
 use crate::resolved::{FileKind, ResolvedClone};
 use crate::wanted::Wanted;
 
@@ -102,7 +102,7 @@ pub(crate) struct Files {
 
 impl Files {
     /// Admits all files: the existing ones first; the missing ones are created after a check of free space.
-    pub(crate) fn admit(plan: &BoundPlan, wanted: Vec<Wanted>) -> Result<Files, Unready> {
+    pub(crate) fn admit(plan: &BoundPlan, wanted: Vec<Wanted>) -> Result<Files, PrepareError> {
         let jobs = &plan.workload.jobs;
         let guard = guard().protecting(&plan.protected);
         let mut files = Files::default();
@@ -141,8 +141,10 @@ impl Files {
             files.undo(|_| true);
             return Err(match faults.unready(jobs) {
                 // Every kind of job is refused then, as before the first of several trials.
-                Unready::Unprepared(faults) if !made && lacks_space => Unready::Refused(faults),
-                Unready::Unprepared(faults) if !made => Unready::untouched(plan, faults),
+                PrepareError::Unprepared(faults) if !made && lacks_space => {
+                    PrepareError::Refused(faults)
+                }
+                PrepareError::Unprepared(faults) if !made => PrepareError::untouched(plan, faults),
                 unready => unready,
             });
         }
@@ -414,13 +416,13 @@ impl Faults {
         !self.refused.is_empty() || !self.failed.is_empty()
     }
 
-    fn unready(self, jobs: &[Job]) -> Unready {
+    fn unready(self, jobs: &[Job]) -> PrepareError {
         if self.refused.is_empty() {
-            return Unready::Unprepared(self.failed);
+            return PrepareError::Unprepared(self.failed);
         }
         let refused = self.refused.into_iter();
         let refused = refused.map(|(job, refused)| at_job(refused, &jobs[job]));
-        Unready::Refused(refused.chain(self.failed).collect())
+        PrepareError::Refused(refused.chain(self.failed).collect())
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn settle<'a>(
         settling: *settling,
         targets: targets.to_owned(),
     };
-    let asked = Asked::begin(node, NAME, command);
+    let asked = HelperCall::begin(node, NAME, command);
     Box::new(move || {
         let answer = |message| match message {
             Message::Settled { unsettled } => Some(unsettled),
@@ -69,7 +69,7 @@ pub(crate) fn examine<'a>(
     stop: &'a StopFlag,
 ) -> Later<'a, Examined> {
     let begun = Instant::now();
-    let asked = Asked::begin(node, EXAMINER, Command::Examine(wanted));
+    let asked = HelperCall::begin(node, EXAMINER, Command::Examine(wanted));
     Box::new(move || {
         let answer = |message| match message {
             Message::Examined(found) => Some(found),
@@ -176,16 +176,16 @@ enum NoAnswer {
 }
 
 /// A helper process that was sent a command.
-struct Asked(Result<NodeProcess, RunnerError>);
+struct HelperCall(Result<NodeProcess, RunnerError>);
 
-impl Asked {
+impl HelperCall {
     /// Starts a helper process with this name and sends it a command.
-    fn begin(node: &dyn Launcher, name: &str, command: Command) -> Asked {
+    fn begin(node: &dyn Launcher, name: &str, command: Command) -> HelperCall {
         let process = NodeProcess::start(node, name, Stdio::null());
         if let Ok(process) = &process {
             process.send(command);
         }
-        Asked(process)
+        HelperCall(process)
     }
 
     /// The first message that `answer` accepts. Gives up soon after `give_up` returns true.

@@ -17,7 +17,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::fs::{FallocateFlags, fallocate, ftruncate};
 use rustix::io::Errno;
 
-use crate::faults::{Unready, fault};
+use crate::faults::{PrepareError, fault};
 use crate::files::{Files, TrialFile};
 
 const CHUNK: usize = 1 << 20;
@@ -34,7 +34,7 @@ pub(crate) fn lay_out(
     seed: u64,
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<(), Unready> {
+) -> Result<(), PrepareError> {
     let total: u64 = files.list.iter().map(|file| file.wanted.to_fill()).sum();
     let mut writer = Writer {
         random: Xoshiro256PlusPlus::seed_from_u64(seed),
@@ -54,7 +54,7 @@ pub(crate) fn lay_out(
         if let Err(error) = writer.file(file) {
             match error {
                 // Finished files can be used by the next trial.
-                Unready::Withdrawn => files.undo_unfinished(),
+                PrepareError::Withdrawn => files.undo_unfinished(),
                 _ => files.undo(|_| true),
             }
             return Err(error);
@@ -87,11 +87,11 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn file(&mut self, file: &mut TrialFile) -> Result<(), Unready> {
+    fn file(&mut self, file: &mut TrialFile) -> Result<(), PrepareError> {
         // Read again, because two names can lead to one file, and another process can have extended it.
         let length = file.admitted.length_now().map_err(|error| {
             let message = format!("cannot measure `{}`: {error}", file.wanted.path.display());
-            Unready::Unprepared(vec![fault(message, hint(&error))])
+            PrepareError::Unprepared(vec![fault(message, hint(&error))])
         })?;
         let wanted = &file.wanted;
         let (fill, reserve) = (wanted.fill_to > length, wanted.reserve_to > length);
@@ -104,7 +104,7 @@ impl Writer<'_> {
         let made = self.make(file.admitted.as_fd(), file, &mut at, length);
         made.map_err(|stopped| {
             let Some(error) = stopped else {
-                return Unready::Withdrawn;
+                return PrepareError::Withdrawn;
             };
             let target = file.wanted.fill_to.max(file.wanted.reserve_to);
             let message = format!(
@@ -113,7 +113,7 @@ impl Writer<'_> {
                 Bytes(at),
                 Bytes(target)
             );
-            Unready::Unprepared(vec![fault(message, hint(&error))])
+            PrepareError::Unprepared(vec![fault(message, hint(&error))])
         })?;
         file.unfinished = false;
         file.laid_out = true;
@@ -332,7 +332,7 @@ mod tests {
         let asked = Cell::new(0);
         let stop = || asked.replace(asked.get() + 1) == chunks;
         let end = lay_out(files, 1, &stop, &mut |_, _| {});
-        assert_eq!(end, Err(Unready::Withdrawn));
+        assert_eq!(end, Err(PrepareError::Withdrawn));
     }
 
     #[test]
@@ -381,7 +381,7 @@ mod tests {
         iodyno_engine::seal(BLOCK, 0, &mut block);
         assert_eq!(lay_out(&block[..BLOCK - 5], 4096), (Ok(()), block));
         let (done, content) = lay_out(&data[..BLOCK - 5], 4096);
-        let Err(Unready::Unprepared(why)) = done else {
+        let Err(PrepareError::Unprepared(why)) = done else {
             panic!("{done:?}");
         };
         assert!(why[0].message.contains("checksum"), "{why:?}");

@@ -14,7 +14,7 @@ use iodyno_engine::{OpLog, OpRecord};
 use iodyno_guard::{append_output, create_output};
 use iodyno_model::{Direction, FIO_BINS, Histogram, IoPriority, Logs};
 
-use crate::gain::Gain;
+use crate::counter_delta::CounterDelta;
 use crate::iolog::Iolog;
 use crate::log_file::{LogFile, close_all};
 
@@ -277,7 +277,7 @@ impl WindowLog {
         self.next = Some(at + self.window_ns);
     }
 
-    pub(crate) fn count(&mut self, direction: Direction, gain: &Gain) {
+    pub(crate) fn count(&mut self, direction: Direction, gain: &CounterDelta) {
         let Some(lane) = self.lanes.get_mut(direction as usize) else {
             return;
         };

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use iodyno_engine::CloneShared;
 use iodyno_model::{Direction, DirectionFrame, Frame, JobFrame, SampleStats, Step};
 
+use crate::counter_delta::{CounterDelta, PreviousReading};
 use crate::due;
-use crate::gain::{Gain, Taken};
 use crate::logs::WindowLog;
 use crate::rates::Rates;
 
@@ -23,8 +23,8 @@ use crate::rates::Rates;
 struct Watch {
     job: usize,
     shared: Arc<CloneShared>,
-    ramp: [Taken; Direction::COUNT],
-    measure: [Taken; Direction::COUNT],
+    ramp: [PreviousReading; Direction::COUNT],
+    measure: [PreviousReading; Direction::COUNT],
     ramping: bool,
     rates: Rates,
     logs: Vec<WindowLog>,
@@ -70,8 +70,8 @@ impl Watch {
 /// The ops of a job's clones since the last frame.
 #[derive(Debug, Default)]
 struct JobPending {
-    ramp: [Gain; Direction::COUNT],
-    measure: [Gain; Direction::COUNT],
+    ramp: [CounterDelta; Direction::COUNT],
+    measure: [CounterDelta; Direction::COUNT],
 }
 
 /// The counters of all clones of a trial, and the current frame.
@@ -123,8 +123,8 @@ impl Monitor {
         self.watches[clone] = Some(Watch {
             job,
             shared,
-            ramp: std::array::from_fn(|_| Taken::new()),
-            measure: std::array::from_fn(|_| Taken::new()),
+            ramp: std::array::from_fn(|_| PreviousReading::new()),
+            measure: std::array::from_fn(|_| PreviousReading::new()),
             ramping: true,
             rates: Rates::default(),
             logs,
@@ -279,7 +279,7 @@ impl Monitor {
         !self.measured
             && self.pending.iter().all(|job| {
                 let mut gains = job.measure.iter().chain(&job.ramp);
-                gains.all(Gain::is_empty)
+                gains.all(CounterDelta::is_empty)
             })
     }
 
@@ -339,7 +339,7 @@ pub(crate) struct Left {
     pub(crate) log_faults: Vec<String>,
 }
 
-fn directions(gains: [Gain; Direction::COUNT]) -> Vec<DirectionFrame> {
+fn directions(gains: [CounterDelta; Direction::COUNT]) -> Vec<DirectionFrame> {
     Direction::EVERY
         .into_iter()
         .zip(gains)

@@ -18,7 +18,7 @@ use iodyno_model::{
 use crate::clock;
 use crate::control::Control;
 use crate::exports;
-use crate::faults::{self, Unready, fault};
+use crate::faults::{self, PrepareError, fault};
 use crate::files::{self, Files, Opening};
 use crate::iolog::{self, Iolog};
 use crate::layout;
@@ -85,20 +85,20 @@ pub(crate) fn prepare(
     control: &Control,
     messages: &MessageSender,
     timeline: &Timeline,
-) -> Result<Prepared, Unready> {
+) -> Result<Prepared, PrepareError> {
     let jobs = &plan.workload.jobs;
     let connections = Connections::default();
     let resolved = resolve(plan, &TrialProbe(&connections));
-    let resolved = resolved.map_err(|faults| Unready::untouched(plan, faults))?;
+    let resolved = resolved.map_err(|faults| PrepareError::untouched(plan, faults))?;
     let wanted = wanted::of(&resolved, jobs, &plan.configuration.target);
     files::raise_descriptors(descriptors(&resolved, jobs, wanted.len()))
-        .map_err(|fault| Unready::Unprepared(vec![fault]))?;
+        .map_err(|fault| PrepareError::Unprepared(vec![fault]))?;
     // A layout changes the environment, so it is read after the layout.
     exports::admit(plan)?;
     if samples(plan) && plan.sampling.block_trace {
         may_trace_block().map_err(|error| {
             let fault = Diagnostic::error(format!("--trace block: {error}"));
-            Unready::Unprepared(vec![fault])
+            PrepareError::Unprepared(vec![fault])
         })?;
     }
     let beside = wanted.iter().all(Wanted::ready) && !Site::lays_out(plan);
@@ -137,7 +137,7 @@ pub(crate) fn prepare(
 
 /// Sends the identities of the admitted targets, and waits until the parent has stored them. The next trial then
 /// recognises these files and devices even if both processes are killed.
-fn tell(files: &Files, messages: &MessageSender, timeline: &Timeline) -> Result<(), Unready> {
+fn tell(files: &Files, messages: &MessageSender, timeline: &Timeline) -> Result<(), PrepareError> {
     let targets = files.identities();
     if targets.is_empty() {
         return Ok(());
@@ -147,7 +147,7 @@ fn tell(files: &Files, messages: &MessageSender, timeline: &Timeline) -> Result<
         match timeline.next() {
             Some(Signal::Command(Command::Proceed)) => return Ok(()),
             Some(Signal::Command(Command::Finish | Command::Abort) | Signal::ParentGone) | None => {
-                return Err(Unready::Withdrawn);
+                return Err(PrepareError::Withdrawn);
             }
             Some(_) => {}
         }
@@ -157,20 +157,20 @@ fn tell(files: &Files, messages: &MessageSender, timeline: &Timeline) -> Result<
 impl Prepared {
     /// To be called if the trial does not begin: removes created files, except those that the next trial can use. Files
     /// that cannot be removed are reported in `why`.
-    pub(crate) fn undo(&mut self, why: Unready, messages: &MessageSender) -> Unready {
+    pub(crate) fn undo(&mut self, why: PrepareError, messages: &MessageSender) -> PrepareError {
         self.files.undo_unfinished();
         self.shares.undo_unfinished();
         let left = self.tear_down(messages);
         match (why, left) {
-            (Unready::Refused(mut faults), Some(left)) => {
+            (PrepareError::Refused(mut faults), Some(left)) => {
                 faults.push(left);
-                Unready::Refused(faults)
+                PrepareError::Refused(faults)
             }
-            (Unready::Unprepared(mut faults), Some(left)) => {
+            (PrepareError::Unprepared(mut faults), Some(left)) => {
                 faults.push(left);
-                Unready::Unprepared(faults)
+                PrepareError::Unprepared(faults)
             }
-            (Unready::Withdrawn, Some(left)) => Unready::Unprepared(vec![left]),
+            (PrepareError::Withdrawn, Some(left)) => PrepareError::Unprepared(vec![left]),
             (why, None) => why,
         }
     }
@@ -231,7 +231,7 @@ fn make(
     messages: &MessageSender,
     resolved: &Resolved,
     prepared: &mut Prepared,
-) -> Result<(), Unready> {
+) -> Result<(), PrepareError> {
     let jobs: Vec<Arc<Job>> = plan.workload.jobs.iter().cloned().map(Arc::new).collect();
     let folder = match &plan.configuration.target {
         Target::AsWritten { folder } => folder.clone(),
@@ -241,8 +241,8 @@ fn make(
     let (files, site) = (&mut prepared.files, prepared.site.as_ref());
     let made = site.is_some() || files.any_made() || prepared.shares.any_made();
     shared_files::check(files, &plan.workload.jobs).map_err(|faults| match made {
-        true => Unready::Unprepared(faults),
-        false => Unready::untouched(plan, faults),
+        true => PrepareError::Unprepared(faults),
+        false => PrepareError::untouched(plan, faults),
     })?;
     let mut recorder = Recorder::begin(resolved, &plan.workload.jobs, files, &prepared.shares);
     let places = Places {
@@ -252,7 +252,7 @@ fn make(
         folder: &folder,
     };
     prepared.clones =
-        open_all(plan, resolved, places, &jobs, &mut recorder).map_err(Unready::Unprepared)?;
+        open_all(plan, resolved, places, &jobs, &mut recorder).map_err(PrepareError::Unprepared)?;
     prepared.recorder = recorder;
     let specs = prepared.clones.iter().filter_map(|it| it.spec.as_ref());
     prepared.servers = exports::servers(specs);
@@ -276,10 +276,10 @@ fn make(
         needed |= site.lay_out(plan, &stop, &mut progress)?;
     }
     if control.stop.is_set() {
-        return Err(Unready::Withdrawn);
+        return Err(PrepareError::Withdrawn);
     }
     shared_files::make_ready(files, &plan.workload.jobs)
-        .map_err(|fault| Unready::Unprepared(vec![fault]))?;
+        .map_err(|fault| PrepareError::Unprepared(vec![fault]))?;
     prepared.layout = needed.then(|| (from, clock::now()));
     Ok(())
 }

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::death::Death;
-use crate::faults::{self, Unready};
+use crate::faults::{self, PrepareError};
 
 /// The version of the protocol; both ends must have the same.
 pub const PROTOCOL: u32 = 16;
@@ -458,12 +458,12 @@ impl TrialEnd {
     }
 }
 
-impl From<Unready> for TrialEnd {
-    fn from(unready: Unready) -> TrialEnd {
+impl From<PrepareError> for TrialEnd {
+    fn from(unready: PrepareError) -> TrialEnd {
         match unready {
-            Unready::Refused(faults) => TrialEnd::Refused(faults),
-            Unready::Unprepared(faults) => TrialEnd::Unprepared(faults),
-            Unready::Withdrawn => TrialEnd::withdrawn(),
+            PrepareError::Refused(faults) => TrialEnd::Refused(faults),
+            PrepareError::Unprepared(faults) => TrialEnd::Unprepared(faults),
+            PrepareError::Withdrawn => TrialEnd::withdrawn(),
         }
     }
 }

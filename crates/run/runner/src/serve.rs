@@ -17,7 +17,7 @@ use rustix::process::{Pid, kill_process};
 
 use crate::control::{self, Control};
 use crate::examine::examine;
-use crate::faults::Unready;
+use crate::faults::PrepareError;
 use crate::files;
 use crate::message_writer::{MessageSender, MessageWriter};
 use crate::operations::OrphanFolder;
@@ -179,7 +179,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    fn unready(unready: Unready, written: Vec<WrittenDevice>) -> Ended {
+    fn unready(unready: PrepareError, written: Vec<WrittenDevice>) -> Ended {
         Ended {
             end: unready.into(),
             written,

@@ -18,7 +18,7 @@ use iodyno_units::Bytes;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::faults::{Unready, at_job, fault, of_job};
+use crate::faults::{PrepareError, at_job, fault, of_job};
 use crate::probe::{HostProbe, PathKind, Probe};
 use crate::resolved::{Resolved, ResolvedClone};
 use crate::wanted::{self, Wanted};
@@ -127,7 +127,7 @@ impl ShareFiles {
         plan: &BoundPlan,
         resolved: &Resolved,
         connections: &Connections,
-    ) -> Result<ShareFiles, Unready> {
+    ) -> Result<ShareFiles, PrepareError> {
         let jobs = &plan.workload.jobs;
         let mut files = ShareFiles::default();
         let (mut refused, mut failed) = (Vec::new(), Vec::new());
@@ -157,8 +157,8 @@ impl ShareFiles {
             .collect();
         let unready = match (refused.is_empty(), failed.is_empty()) {
             (true, true) => return Ok(files),
-            (false, _) => Unready::Refused(refused.into_iter().chain(failed).collect()),
-            (true, false) => Unready::Unprepared(failed),
+            (false, _) => PrepareError::Refused(refused.into_iter().chain(failed).collect()),
+            (true, false) => PrepareError::Unprepared(failed),
         };
         files.undo(|_| true);
         Err(unready)
@@ -239,7 +239,7 @@ impl ShareFiles {
         seed: u64,
         stop: &dyn Fn() -> bool,
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<(), Unready> {
+    ) -> Result<(), PrepareError> {
         let total = self.list.iter().map(|file| file.wanted.to_fill()).sum();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut done = 0;
@@ -253,14 +253,14 @@ impl ShareFiles {
                 Ok(()) => {}
                 Err(None) => {
                     self.undo(|file| !file.laid_out);
-                    return Err(Unready::Withdrawn);
+                    return Err(PrepareError::Withdrawn);
                 }
                 Err(Some(error)) => {
                     let shown = file.wanted.path.display();
                     let message = format!("cannot lay out `{shown}`: {error}");
                     let why = fault(message, hint(&error));
                     self.undo(|_| true);
-                    return Err(Unready::Unprepared(vec![why]));
+                    return Err(PrepareError::Unprepared(vec![why]));
                 }
             }
         }

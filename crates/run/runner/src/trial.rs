@@ -10,7 +10,7 @@ use crate::assemble::{self, Ended};
 use crate::clock;
 use crate::control::Control;
 use crate::due::Due;
-use crate::faults::{self, Unready};
+use crate::faults::{self, PrepareError};
 use crate::host::HostWatch;
 use crate::iolog::Iolog;
 use crate::logs::OpsLog;
@@ -97,7 +97,7 @@ impl<'a> Trial<'a> {
         control: &'a Control,
         messages: &'a MessageSender,
         timeline: Timeline,
-    ) -> Result<Trial<'a>, Unready> {
+    ) -> Result<Trial<'a>, PrepareError> {
         let jobs = &plan.workload.jobs;
         let workers: Vec<WorkerState> = std::mem::take(&mut prepared.clones)
             .into_iter()
@@ -169,7 +169,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn first_wave(&mut self) -> Result<(), Unready> {
+    fn first_wave(&mut self) -> Result<(), PrepareError> {
         let done: Vec<usize> = (0..self.workers.len())
             .filter(|clone| self.workers[*clone].waiting.spec.is_none())
             .collect();
@@ -202,14 +202,14 @@ impl<'a> Trial<'a> {
                 }
                 Some(Signal::Command(Command::Finish | Command::Abort) | Signal::ParentGone)
                 | None => {
-                    return Err(Unready::Withdrawn);
+                    return Err(PrepareError::Withdrawn);
                 }
                 Some(Signal::Command(_)) => {}
             }
         }
         match faults.is_empty() {
             true => Ok(()),
-            false => Err(Unready::Unprepared(faults)),
+            false => Err(PrepareError::Unprepared(faults)),
         }
     }
 
@@ -225,7 +225,7 @@ impl<'a> Trial<'a> {
     ///
     /// # Errors
     /// It was stopped, or created files cannot be removed.
-    pub(crate) fn await_start(&mut self) -> Result<(u64, bool), Unready> {
+    pub(crate) fn await_start(&mut self) -> Result<(u64, bool), PrepareError> {
         let mut armed = (0, false);
         loop {
             match self.timeline.next() {
@@ -237,7 +237,7 @@ impl<'a> Trial<'a> {
                 Some(Signal::Command(Command::Finish | Command::Abort) | Signal::ParentGone)
                 | None => {
                     self.stop_all(StopRequest::Abort);
-                    return Err(self.prepared.undo(Unready::Withdrawn, self.messages));
+                    return Err(self.prepared.undo(PrepareError::Withdrawn, self.messages));
                 }
                 Some(_) => {}
             }

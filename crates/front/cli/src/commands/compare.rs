@@ -7,7 +7,7 @@ use iodyno_model::{
     ClosingTable, Comparison, Diagnostic, Direction, FactClass, Observation, Question, Regret, Run,
     SearchAnswer,
 };
-use iodyno_report::compare::{BandwidthUnit, Shown};
+use iodyno_report::compare::{BandwidthUnit, ComparisonFormat};
 use iodyno_report::{Style, compare as draw};
 use iodyno_store::SqliteStore;
 
@@ -55,7 +55,7 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
     }
     name_runs(&runs, &mut trials);
     let mut question = question(args, &runs, &trials)?;
-    let mut shown = Shown {
+    let mut shown = ComparisonFormat {
         bandwidth: match args.unit {
             None => BandwidthUnit::Scaled,
             Some(UnitChoice::Decimal) => BandwidthUnit::Decimal,
@@ -216,7 +216,11 @@ fn named(args: &CompareArgs, dimension: &str) -> bool {
 }
 
 /// The result as text.
-pub(crate) fn result_text(result: &CompareResult, shown: &Shown, style: Style) -> String {
+pub(crate) fn result_text(
+    result: &CompareResult,
+    shown: &ComparisonFormat,
+    style: Style,
+) -> String {
     match result {
         CompareResult::Compared(comparison) => draw::text(comparison, shown, style),
         CompareResult::Repeated { name, rows, again } => {
@@ -430,10 +434,10 @@ pub(crate) fn closing(
         comparison.name.clone_from(&table.title);
     }
     comparison.searches.clear();
-    let shown = Shown {
+    let shown = ComparisonFormat {
         bandwidth: table.unit,
         digits: table.digits,
-        ..Shown::default()
+        ..ComparisonFormat::default()
     };
     let mut text = draw::closing_table(&comparison, &shown, style);
     if table.regret {
@@ -484,10 +488,10 @@ fn noise(again: &Comparison) -> Option<draw::Again> {
 }
 
 /// How a comparison of these runs is printed by default.
-pub(super) fn shown(runs: &[Run]) -> Shown {
-    Shown {
+pub(super) fn shown(runs: &[Run]) -> ComparisonFormat {
+    ComparisonFormat {
         headings: headings(runs),
-        ..Shown::default()
+        ..ComparisonFormat::default()
     }
 }
 

@@ -9,7 +9,7 @@ use iodyno_model::{
     Comparison, Diagnostic, Direction, Explanation, Histogram, Observation, Run, SeriesKind, Trial,
     TrialKey, TrialState,
 };
-use iodyno_report::compare::Shown;
+use iodyno_report::compare::ComparisonFormat;
 use iodyno_report::figure::kinds::{self, Course, Distribution, MOST_PANELS};
 use iodyno_report::figure::{Content, Figure, Format as Picture, Kind, Page, Section, picture};
 use iodyno_report::{Style, compare as draw};
@@ -262,7 +262,7 @@ impl Results {
         self.runs.iter().map(Run::name).collect()
     }
 
-    fn shown(&self) -> Shown {
+    fn shown(&self) -> ComparisonFormat {
         shown(&self.runs)
     }
 

@@ -35,7 +35,7 @@ pub(crate) fn series(
     let format = if args.json { Format::Json } else { args.format };
     check(args, format)?;
     let trials = trials(args.trial, run)?;
-    let asked = Asked {
+    let asked = SeriesQuery {
         kinds: kinds(&args.series),
         every_ns: args.every.map(|every| every.0),
         brief: format == Format::Text,
@@ -120,7 +120,7 @@ pub(super) fn trials(only: Option<u32>, run: &Run) -> Result<Vec<(u32, TrialKey)
 }
 
 /// The error for a run that has none of the requested series.
-fn nothing(store: &SqliteStore, run: &Run, asked: &Asked) -> Failure {
+fn nothing(store: &SqliteStore, run: &Run, asked: &SeriesQuery) -> Failure {
     let alias = run.summary.alias;
     let others = run.trials.iter().any(|trial| {
         let first = store.telemetry(trial.key, 0, 1);
@@ -169,14 +169,14 @@ fn too_many(run: &Run) -> Failure {
 }
 
 /// The selection and the form of the series.
-struct Asked {
+struct SeriesQuery {
     kinds: Vec<SeriesKind>,
     every_ns: Option<u64>,
     /// Whether to limit the number of lines, because the output is text for people.
     brief: bool,
 }
 
-impl Asked {
+impl SeriesQuery {
     /// The selected series of a trial, at most this number of values.
     fn read(
         &self,
@@ -224,7 +224,7 @@ pub(super) fn telemetry(
     key: TrialKey,
 ) -> Result<Telemetry, Failure> {
     let parts = store.trial(key)?.parts;
-    let asked = Asked {
+    let asked = SeriesQuery {
         kinds: SeriesKind::ALL.to_vec(),
         every_ns: None,
         brief: true,
@@ -242,7 +242,7 @@ pub(super) fn each_series(
 ) -> Result<(), Failure> {
     // One kind at a time: a long trial has many samples.
     for kind in SeriesKind::ALL {
-        let asked = Asked {
+        let asked = SeriesQuery {
             kinds: vec![kind],
             every_ns: None,
             brief: false,
@@ -273,7 +273,7 @@ impl Stored {
         store: &SqliteStore,
         run: &Run,
         (number, key): (u32, TrialKey),
-        asked: &Asked,
+        asked: &SeriesQuery,
         most: usize,
     ) -> Result<Vec<Stored>, Failure> {
         let parts = store.trial(key)?.parts;
@@ -381,7 +381,7 @@ mod tests {
         ] {
             assert_eq!(interval(length_s * SECOND), expected * SECOND, "{length_s}");
         }
-        let asked = |every_ns, brief| Asked {
+        let asked = |every_ns, brief| SeriesQuery {
             kinds: Vec::new(),
             every_ns,
             brief,

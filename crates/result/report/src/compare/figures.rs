@@ -3,7 +3,7 @@
 use iodyno_model::{BandwidthUnit, Estimated, Unit};
 use iodyno_units::{Bytes, Nanos, Rate, significant};
 
-use super::Shown;
+use super::ComparisonFormat;
 
 /// Printed for a number that is not finite.
 const NONE: &str = "?";
@@ -26,7 +26,7 @@ pub(crate) fn value(value: f64, unit: &Unit) -> String {
 }
 
 /// A value with its unit, with the digits and the unit of bandwidths that are shown.
-pub(super) fn value_in(value: f64, unit: &Unit, shown: &Shown) -> String {
+pub(super) fn value_in(value: f64, unit: &Unit, shown: &ComparisonFormat) -> String {
     if let (Some(digits), true) = (shown.digits, value.is_finite()) {
         return with_digits(value, unit, shown.bandwidth, digits as usize);
     }
@@ -80,7 +80,7 @@ pub(super) fn reach(estimated: &Estimated) -> Option<f64> {
 }
 
 /// `671/s ±3%`; without the second part if there is no interval.
-pub(super) fn median(median: &Estimated, unit: &Unit, shown: &Shown) -> String {
+pub(super) fn median(median: &Estimated, unit: &Unit, shown: &ComparisonFormat) -> String {
     let value = value_in(median.value, unit, shown);
     match reach(median) {
         Some(reach) => format!("{value} ±{:.0}%", reach * 100.0),
@@ -244,10 +244,10 @@ mod tests {
         assert_eq!(text, "671/s");
     }
 
-    fn in_unit(bandwidth: super::BandwidthUnit) -> Shown {
-        Shown {
+    fn in_unit(bandwidth: super::BandwidthUnit) -> ComparisonFormat {
+        ComparisonFormat {
             bandwidth,
-            ..Shown::default()
+            ..ComparisonFormat::default()
         }
     }
 
@@ -263,9 +263,9 @@ mod tests {
             (12.34, other, 1, "12.3 fsyncs/s"),
             (f64::NAN, Unit::Nanos, 1, "?"),
         ] {
-            let shown = Shown {
+            let shown = ComparisonFormat {
                 digits: Some(digits),
-                ..Shown::default()
+                ..ComparisonFormat::default()
             };
             assert_eq!(value_in(value, &unit, &shown), text);
         }
@@ -285,7 +285,7 @@ mod tests {
                 median(
                     &estimated(value, interval),
                     &Unit::OpsPerSecond,
-                    &Shown::default()
+                    &ComparisonFormat::default()
                 ),
                 text
             );

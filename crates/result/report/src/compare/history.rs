@@ -6,7 +6,7 @@ use iodyno_model::{
 };
 use iodyno_units::counted;
 
-use super::Shown;
+use super::ComparisonFormat;
 use super::figures::{median, p_is, ratio};
 use super::words::{better, unit_name};
 use crate::clock;
@@ -51,7 +51,7 @@ fn one(history: &History, offset_s: &dyn Fn(u64) -> i32, style: Style) -> String
     if let Some(target) = target_words(history) {
         text += &(style.wrap(&style.plain(&format!("  {target}")), 4) + "\n");
     }
-    let shown = Shown::default();
+    let shown = ComparisonFormat::default();
     let mut table = Table::new([
         Column::left("run"),
         Column::left("started").drop(2),

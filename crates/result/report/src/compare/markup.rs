@@ -5,7 +5,7 @@
 
 use iodyno_model::Comparison;
 
-use super::Shown;
+use super::ComparisonFormat;
 use super::claims::Claims;
 use super::pivot::flat;
 use super::searches::in_markup;
@@ -13,17 +13,17 @@ use super::view::{ResultView, Section, ViewModel, view};
 use crate::table::{Column, Markup, Table};
 
 /// A table in GitHub's Markdown, with conditions above and footnotes below it. Ends with a newline.
-pub fn markdown(comparison: &Comparison, shown: &Shown) -> String {
+pub fn markdown(comparison: &Comparison, shown: &ComparisonFormat) -> String {
     draw(comparison, shown, Markup::Markdown)
 }
 
 /// The same as an AsciiDoc table (`|===`). Ends with a newline.
-pub fn asciidoc(comparison: &Comparison, shown: &Shown) -> String {
+pub fn asciidoc(comparison: &Comparison, shown: &ComparisonFormat) -> String {
     draw(comparison, shown, Markup::AsciiDoc)
 }
 
 /// The same as HTML for the body of a page, with all texts escaped. Ends with a newline.
-pub fn html(comparison: &Comparison, shown: &Shown) -> String {
+pub fn html(comparison: &Comparison, shown: &ComparisonFormat) -> String {
     draw(comparison, shown, Markup::Html)
 }
 
@@ -37,7 +37,7 @@ pub fn asciidoc_block(text: &str) -> String {
     Markup::AsciiDoc.block(text)
 }
 
-fn draw(comparison: &Comparison, shown: &Shown, markup: Markup) -> String {
+fn draw(comparison: &Comparison, shown: &ComparisonFormat, markup: Markup) -> String {
     let view = &view(comparison, shown);
     let mut head = vec![format!(
         "{}: {}",

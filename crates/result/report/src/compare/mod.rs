@@ -61,7 +61,7 @@ pub(crate) use words::{
 
 /// How tables print a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Shown {
+pub struct ComparisonFormat {
     /// The unit of bandwidths.
     pub bandwidth: BandwidthUnit,
     /// Decimal places of values, in one unit; `None`: three significant digits, in the unit that the size requires.
@@ -72,7 +72,7 @@ pub struct Shown {
     pub headings: BTreeMap<String, String>,
 }
 
-impl Shown {
+impl ComparisonFormat {
     /// The mean, if it was asked for and there are values.
     fn mean_of(&self, values: &[f64]) -> Option<f64> {
         (self.mean && !values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)

@@ -4,7 +4,7 @@ use iodyno_model::{Estimated, Repeated};
 
 use iodyno_units::{counted, percent};
 
-use super::Shown;
+use super::ComparisonFormat;
 use super::figures::{median, ratio, value_in};
 
 use crate::style::{Style, sanitize, trimmed};
@@ -27,7 +27,7 @@ pub fn repeats(
     name: &str,
     rows: &[(String, Vec<Repeated>)],
     again: Option<Again>,
-    shown: &Shown,
+    shown: &ComparisonFormat,
     style: Style,
 ) -> String {
     let several = rows.len() > 1;

@@ -13,15 +13,15 @@ use crate::Style;
 use crate::style::width;
 
 fn text(comparison: &Comparison, style: Style) -> String {
-    super::text(comparison, &Shown::default(), style)
+    super::text(comparison, &ComparisonFormat::default(), style)
 }
 
 fn markdown(comparison: &Comparison) -> String {
-    super::markdown(comparison, &Shown::default())
+    super::markdown(comparison, &ComparisonFormat::default())
 }
 
 fn asciidoc(comparison: &Comparison) -> String {
-    super::asciidoc(comparison, &Shown::default())
+    super::asciidoc(comparison, &ComparisonFormat::default())
 }
 
 fn plain(columns: usize) -> Style {
@@ -96,14 +96,14 @@ fn a_published_table_is_checked_against_its_own_trials() {
 }
 
 /// Runs by their names, bandwidths in MB/s.
-fn named() -> Shown {
+fn named() -> ComparisonFormat {
     let headings = [("run 1", "Pristine"), ("run 2", "With 1461")];
-    Shown {
+    ComparisonFormat {
         bandwidth: BandwidthUnit::Decimal,
         headings: headings
             .map(|(run, name)| (run.to_owned(), name.to_owned()))
             .into(),
-        ..Shown::default()
+        ..ComparisonFormat::default()
     }
 }
 
@@ -201,9 +201,9 @@ fn twelve_columns_are_one_table_without_cells_for_what_was_not_run() {
 
 #[test]
 fn the_mean_is_beside_the_median_on_request() {
-    let shown = Shown {
+    let shown = ComparisonFormat {
         mean: true,
-        ..Shown::default()
+        ..ComparisonFormat::default()
     };
     let mean = "671/s ±3% (mean 672/s)";
     assert!(!text(&two_file_systems(), plain(200)).contains("mean"));

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use iodyno_model::{ClaimCheck, Comparison};
 
-use super::Shown;
+use super::ComparisonFormat;
 use super::claims::Claims;
 use super::pivot::{pivot, published};
 use super::searches::searches;
@@ -22,7 +22,7 @@ const SHORT_NAME: usize = 14;
 ///
 /// No line is longer than the style's width, except for a single word of a note that is longer. Without `unicode`
 /// everything but names is ASCII. Ends with a newline.
-pub fn text(comparison: &Comparison, shown: &Shown, style: Style) -> String {
+pub fn text(comparison: &Comparison, shown: &ComparisonFormat, style: Style) -> String {
     let view = view(comparison, shown);
     let mut text = header(&view, style);
     let all = || (1..=view.footnotes.len()).collect();
@@ -51,7 +51,7 @@ pub fn text(comparison: &Comparison, shown: &Shown, style: Style) -> String {
 }
 
 /// A comparison as a table to publish: a title, the values, and a sign for each verdict. Ends with a newline.
-pub fn closing_table(comparison: &Comparison, shown: &Shown, style: Style) -> String {
+pub fn closing_table(comparison: &Comparison, shown: &ComparisonFormat, style: Style) -> String {
     let view = view(comparison, shown);
     let title = style.paint(Paint::Strong, &style.plain(&view.name)) + "\n";
     trimmed(&style.plain(&(title + &published(&view, style))))

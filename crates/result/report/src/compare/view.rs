@@ -7,7 +7,7 @@ use iodyno_model::{
 
 use iodyno_units::percent;
 
-use super::Shown;
+use super::ComparisonFormat;
 use super::claims::{Claims, claims};
 use super::figures::{limit, median, p, ratio, times, value_in};
 use super::footnotes::{Footnotes, MARKED};
@@ -158,7 +158,7 @@ fn pivots(comparison: &Comparison) -> bool {
         || comparison.columns.len() >= MANY_COLUMNS
 }
 
-pub(super) fn view(comparison: &Comparison, shown: &Shown) -> ViewModel {
+pub(super) fn view(comparison: &Comparison, shown: &ComparisonFormat) -> ViewModel {
     let mut footnotes = Footnotes::default();
     let candidates = comparison.columns.get(1..).unwrap_or_default();
     let question = &comparison.question;
@@ -302,7 +302,7 @@ fn levels(comparison: &Comparison, candidate: &str) -> String {
 fn row_view(
     comparison: &Comparison,
     row: &ComparedRow,
-    shown: &Shown,
+    shown: &ComparisonFormat,
     footnotes: &mut Footnotes,
 ) -> RowView {
     let candidates = comparison.columns.iter().skip(1);
@@ -327,7 +327,7 @@ fn row_view(
 }
 
 /// The median of a side with its interval and without it, each with the mean if it was asked for.
-fn medians(side: &Side, unit: &Unit, shown: &Shown) -> [String; 2] {
+fn medians(side: &Side, unit: &Unit, shown: &ComparisonFormat) -> [String; 2] {
     let Some(it) = &side.median else {
         return [String::new(), String::new()];
     };
@@ -342,7 +342,7 @@ fn result_view(
     comparison: &Comparison,
     row: &ComparedRow,
     cell: &CandidateResult,
-    shown: &Shown,
+    shown: &ComparisonFormat,
     footnotes: &mut Footnotes,
 ) -> ResultView {
     // The ratio would be mistaken for the result of such a verdict; it is in the footnote.

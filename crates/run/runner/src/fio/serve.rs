@@ -19,11 +19,11 @@ use iodyno_units::Nanos;
 
 use super::job_file::{self, Place};
 use super::part::{Start, part};
-use super::shell::{Said, Shell};
+use super::shell::{Shell, ShellOutput};
 use crate::clock;
 use crate::control::{self, Control, SILENT_INTERVALS};
 use crate::death::Death;
-use crate::faults::{Unready, fault};
+use crate::faults::{PrepareError, fault};
 use crate::message_writer::{MessageSender, MessageWriter};
 use crate::protocol::{
     Command, EngineSupport, Event, Examination, Examined, FoundPath, Hello, Message, StorageAnswer,
@@ -66,8 +66,8 @@ pub fn serve_fio(to: &str, words: &[OsString]) -> u8 {
         move || {
             for signal in commands {
                 let one = match signal {
-                    Signal::Command(command) => Heard::Command(command),
-                    _ => Heard::ParentGone,
+                    Signal::Command(command) => SessionEvent::Command(command),
+                    _ => SessionEvent::ParentGone,
                 };
                 if sender.send(one).is_err() {
                     return;
@@ -114,10 +114,10 @@ fn hello() -> Hello {
 }
 
 /// What arrives from the parent and from the shell.
-enum Heard {
+enum SessionEvent {
     Command(Command),
     ParentGone,
-    Shell(Said),
+    Shell(ShellOutput),
 }
 
 /// What ends a wait.
@@ -140,8 +140,8 @@ struct Session<'a> {
     to: &'a str,
     words: &'a [OsString],
     shell: Option<Shell>,
-    sender: Sender<Heard>,
-    heard: Receiver<Heard>,
+    sender: Sender<SessionEvent>,
+    heard: Receiver<SessionEvent>,
     messages: MessageSender,
     /// The ping that was passed on last, and when, ns.
     ping: Option<(u32, u64)>,
@@ -211,17 +211,17 @@ impl Session<'_> {
             }
             let left = until_ns.map_or(PING, |until| Duration::from_nanos(until - now));
             match self.heard.recv_timeout(left.min(PING)) {
-                Ok(Heard::Command(Command::Ping { number })) => self.pass_on(number),
-                Ok(Heard::Command(command)) => return Next::Command(command),
-                Ok(Heard::ParentGone) | Err(RecvTimeoutError::Disconnected) => {
+                Ok(SessionEvent::Command(Command::Ping { number })) => self.pass_on(number),
+                Ok(SessionEvent::Command(command)) => return Next::Command(command),
+                Ok(SessionEvent::ParentGone) | Err(RecvTimeoutError::Disconnected) => {
                     return Next::ParentGone;
                 }
-                Ok(Heard::Shell(Said::Results(text))) => {
+                Ok(SessionEvent::Shell(ShellOutput::Results(text))) => {
                     self.last_ns = clock::now();
                     return Next::Results(text);
                 }
-                Ok(Heard::Shell(Said::End)) => return Next::Lost(self.ended()),
-                Ok(Heard::Shell(Said::Line(at_ns, line))) => {
+                Ok(SessionEvent::Shell(ShellOutput::End)) => return Next::Lost(self.ended()),
+                Ok(SessionEvent::Shell(ShellOutput::Line(at_ns, line))) => {
                     self.last_ns = at_ns;
                     if let Some(next) = self.line(at_ns, line) {
                         return next;
@@ -314,7 +314,7 @@ impl Session<'_> {
     }
 
     /// Sends a command, and waits for the line that begins with this word: what follows it.
-    fn ask(&mut self, command: &str, word: &str) -> Result<String, Unready> {
+    fn ask(&mut self, command: &str, word: &str) -> Result<String, PrepareError> {
         self.send(command);
         loop {
             match self.next(None) {
@@ -327,7 +327,7 @@ impl Session<'_> {
                     }
                 }
                 Next::Command(Command::Finish | Command::Abort) | Next::ParentGone => {
-                    return Err(Unready::Withdrawn);
+                    return Err(PrepareError::Withdrawn);
                 }
                 Next::Lost(why) => return Err(self.lost(why)),
                 _ => {}
@@ -335,7 +335,7 @@ impl Session<'_> {
         }
     }
 
-    fn lost(&self, why: String) -> Unready {
+    fn lost(&self, why: String) -> PrepareError {
         unprepared(
             why,
             "it needs a POSIX shell, `mktemp` and a folder for temporary files",
@@ -366,10 +366,10 @@ impl Session<'_> {
     }
 
     /// Starts the shell, if there is none.
-    fn open(&mut self) -> Result<(), Unready> {
+    fn open(&mut self) -> Result<(), PrepareError> {
         if self.shell.is_none() {
             let sender = self.sender.clone();
-            let shell = Shell::start(self.words, sender, Heard::Shell).map_err(|error| {
+            let shell = Shell::start(self.words, sender, SessionEvent::Shell).map_err(|error| {
                 self.lost(format!("cannot start a shell on {}: {error}", self.to))
             })?;
             self.last_ns = clock::now();
@@ -385,11 +385,11 @@ impl Session<'_> {
             let kind = self.open().and_then(|()| self.look(path));
             let admission = match kind {
                 Ok(kind) => admission(plan, path, &kind),
-                Err(Unready::Unprepared(faults) | Unready::Refused(faults)) => {
+                Err(PrepareError::Unprepared(faults) | PrepareError::Refused(faults)) => {
                     let why = faults.into_iter().next();
                     Admission::Refused(why.unwrap_or_else(|| not_looked_up(path)))
                 }
-                Err(Unready::Withdrawn) => Admission::Refused(not_looked_up(path)),
+                Err(PrepareError::Withdrawn) => Admission::Refused(not_looked_up(path)),
             };
             (PathBuf::from(path), admission)
         });
@@ -401,7 +401,7 @@ impl Session<'_> {
     }
 
     /// What a path is.
-    fn look(&mut self, path: &str) -> Result<String, Unready> {
+    fn look(&mut self, path: &str) -> Result<String, PrepareError> {
         self.ask(&format!("look {path}"), "kind")
     }
 
@@ -417,18 +417,18 @@ impl Session<'_> {
                 path: path.to_owned(),
                 folder: kind == "folder",
             }),
-            Err(Unready::Unprepared(faults) | Unready::Refused(faults)) => {
+            Err(PrepareError::Unprepared(faults) | PrepareError::Refused(faults)) => {
                 let messages = faults.into_iter().map(|fault| fault.message);
                 Err(messages.collect::<Vec<_>>().join("; "))
             }
-            Err(Unready::Withdrawn) => Err("it was not looked up".to_owned()),
+            Err(PrepareError::Withdrawn) => Err("it was not looked up".to_owned()),
         }
     }
 
-    fn trial(&mut self, plan: &BoundPlan) -> Result<TrialEnd, Unready> {
+    fn trial(&mut self, plan: &BoundPlan) -> Result<TrialEnd, PrepareError> {
         let faults = job_file::faults(plan);
         if !faults.is_empty() {
-            return Err(Unready::Unprepared(faults));
+            return Err(PrepareError::Unprepared(faults));
         }
         self.open()?;
         let fio = self.ask("version", "version")?;
@@ -453,7 +453,7 @@ impl Session<'_> {
             match self.next(None) {
                 Next::Exit(code) => return Err(self.refused_by_fio(code)),
                 Next::Command(Command::Finish | Command::Abort) | Next::ParentGone => {
-                    return Err(Unready::Withdrawn);
+                    return Err(PrepareError::Withdrawn);
                 }
                 Next::Lost(why) => return Err(self.lost(why)),
                 _ => {}
@@ -469,7 +469,7 @@ impl Session<'_> {
     }
 
     /// Why fio ended before the start.
-    fn refused_by_fio(&mut self, code: i32) -> Unready {
+    fn refused_by_fio(&mut self, code: i32) -> PrepareError {
         if code > SIGNAL {
             return unprepared(self.killed(code), "see the log of that host");
         }
@@ -486,12 +486,12 @@ impl Session<'_> {
     }
 
     /// Where the jobs' files are. Makes the trial's folder if the target is a folder.
-    fn place(&mut self, plan: &BoundPlan) -> Result<Place, Unready> {
-        let path = job_file::target(plan).map_err(|fault| Unready::Unprepared(vec![fault]))?;
+    fn place(&mut self, plan: &BoundPlan) -> Result<Place, PrepareError> {
+        let path = job_file::target(plan).map_err(|fault| PrepareError::Unprepared(vec![fault]))?;
         let kind = self.look(path)?;
         match admission(plan, path, &kind) {
-            Admission::NeedsDestroy(why) => Err(Unready::Refused(vec![why])),
-            Admission::Refused(why) => Err(Unready::Unprepared(vec![why])),
+            Admission::NeedsDestroy(why) => Err(PrepareError::Refused(vec![why])),
+            Admission::Refused(why) => Err(PrepareError::Unprepared(vec![why])),
             Admission::Granted(_) if kind == "folder" => {
                 let folder = self.ask(&format!("place {path}"), "placed")?;
                 Ok(Place::Folder(folder))
@@ -501,7 +501,7 @@ impl Session<'_> {
     }
 
     /// Waits for the start: the instant, and whether the clock is read again after the trial.
-    fn await_go(&mut self) -> Result<(u64, bool), Unready> {
+    fn await_go(&mut self) -> Result<(u64, bool), PrepareError> {
         let mut armed = (0, false);
         loop {
             match self.next(None) {
@@ -511,7 +511,7 @@ impl Session<'_> {
                 }
                 Next::Command(Command::Go) => return Ok(armed),
                 Next::Command(Command::Finish | Command::Abort) | Next::ParentGone => {
-                    return Err(Unready::Withdrawn);
+                    return Err(PrepareError::Withdrawn);
                 }
                 Next::Exit(code) => return Err(self.refused_by_fio(code)),
                 Next::Lost(why) => return Err(self.lost(why)),
@@ -526,7 +526,7 @@ impl Session<'_> {
         (instant_ns, stay): (u64, bool),
         fio: &str,
         environment: Environment,
-    ) -> Result<TrialEnd, Unready> {
+    ) -> Result<TrialEnd, PrepareError> {
         let way_ns = self.way_ns();
         let send_ns = instant_ns.saturating_sub(way_ns);
         let wait_ns = send_ns.saturating_sub(clock::now());
@@ -552,7 +552,7 @@ impl Session<'_> {
                         None,
                     ));
                 }
-                Next::ParentGone => return Err(Unready::Withdrawn),
+                Next::ParentGone => return Err(PrepareError::Withdrawn),
                 Next::Lost(why) => return Ok(lost(why)),
                 _ => {}
             }
@@ -562,7 +562,7 @@ impl Session<'_> {
             match self.next(None) {
                 Next::Results(results) => break results,
                 Next::Lost(why) => return Ok(lost(why)),
-                Next::ParentGone => return Err(Unready::Withdrawn),
+                Next::ParentGone => return Err(PrepareError::Withdrawn),
                 _ => {}
             }
         };
@@ -611,8 +611,8 @@ impl Session<'_> {
     }
 }
 
-fn unprepared(message: String, hint: &str) -> Unready {
-    Unready::Unprepared(vec![fault(message, hint)])
+fn unprepared(message: String, hint: &str) -> PrepareError {
+    PrepareError::Unprepared(vec![fault(message, hint)])
 }
 
 fn ended(outcome: Outcome, death: Option<Death>) -> TrialEnd {

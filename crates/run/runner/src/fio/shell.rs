@@ -27,7 +27,7 @@ const LONGEST_RESULTS: u64 = 256 << 20;
 
 /// What arrives from the shell.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum ShellOutput {
     /// A line, and when it arrived, ns.
     Line(u64, String),
     /// fio's output.
@@ -52,7 +52,7 @@ impl Shell {
     pub(super) fn start<T: Send + 'static>(
         words: &[OsString],
         said: Sender<T>,
-        as_signal: impl Fn(Said) -> T + Send + 'static,
+        as_signal: impl Fn(ShellOutput) -> T + Send + 'static,
     ) -> io::Result<Shell> {
         let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut child = Command::new(program)
@@ -113,7 +113,7 @@ impl Shell {
     }
 }
 
-fn read_all(stdout: impl Read, said: &dyn Fn(Said) -> bool) {
+fn read_all(stdout: impl Read, said: &dyn Fn(ShellOutput) -> bool) {
     let mut stdout = BufReader::with_capacity(1 << 16, stdout);
     loop {
         let mut line = Vec::new();
@@ -134,14 +134,14 @@ fn read_all(stdout: impl Read, said: &dyn Fn(Said) -> bool) {
                     Ok(read) if read as u64 == size => {}
                     _ => break,
                 }
-                Said::Results(String::from_utf8_lossy(&results).into_owned())
+                ShellOutput::Results(String::from_utf8_lossy(&results).into_owned())
             }
             Some(_) => break,
-            None => Said::Line(now, line),
+            None => ShellOutput::Line(now, line),
         };
         if !said(one) {
             return;
         }
     }
-    said(Said::End);
+    said(ShellOutput::End);
 }

@@ -46,11 +46,11 @@ fn op(at: u64, submission: u64, service: u64) -> OpRecord {
     }
 }
 
-fn gain(ops: u64, latency: u64) -> Gain {
-    Gain {
+fn gain(ops: u64, latency: u64) -> CounterDelta {
+    CounterDelta {
         bytes: ops * 4096,
         service: (0..ops).map(|_| latency).collect(),
-        ..Gain::default()
+        ..CounterDelta::default()
     }
 }
 
@@ -252,7 +252,7 @@ fn windows_have_the_same_columns_and_may_have_both_values() {
     let start = 1000 * MS;
     log.begin(start);
     log.count(Direction::Read, &gain(1, 1000));
-    let apart = Gain {
+    let apart = CounterDelta {
         submission: Some([200].into_iter().collect()),
         completion: Some([1800].into_iter().collect()),
         ..gain(1, 2000)

@@ -49,7 +49,7 @@ fn mark(name: &str) -> String {
 
 /// The folder, open.
 #[derive(Debug)]
-pub(super) struct Own {
+pub(super) struct OpenFolder {
     /// The target that contains it.
     pub(super) target: OwnedFd,
     pub(super) name: String,
@@ -59,12 +59,12 @@ pub(super) struct Own {
     _marker: Option<File>,
 }
 
-impl Own {
+impl OpenFolder {
     /// Creates it, accessible only to this user.
     ///
     /// # Errors
     /// EEXIST if the name exists. A partly created folder is removed.
-    pub(super) fn make(target: OwnedFd, at: &Path, name: String) -> io::Result<Own> {
+    pub(super) fn make(target: OwnedFd, at: &Path, name: String) -> io::Result<OpenFolder> {
         fs::mkdirat(&target, name.as_str(), Mode::RWXU)?;
         let marked = open(target.as_fd(), &name).and_then(|folder| {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -76,7 +76,7 @@ impl Own {
             Ok((folder, marker))
         });
         match marked {
-            Ok((folder, marker)) => Ok(Own {
+            Ok((folder, marker)) => Ok(OpenFolder {
                 path: at.join(&name),
                 target,
                 name,
@@ -95,7 +95,7 @@ impl Own {
 
     /// The folder of a trial whose process is dead, if it exists and belongs to that trial: its lock is free, and its
     /// marker names the trial or it is empty, because the process died immediately after creating it.
-    pub(super) fn open_orphan(at: &Path, name: &str) -> io::Result<Option<Own>> {
+    pub(super) fn open_orphan(at: &Path, name: &str) -> io::Result<Option<OpenFolder>> {
         let target = fs::open(
             at,
             OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
@@ -121,7 +121,7 @@ impl Own {
                 return Err(io::Error::other("it does not contain iodyno's marker file"));
             }
         };
-        Ok(Some(Own {
+        Ok(Some(OpenFolder {
             path: at.join(name),
             target,
             name: name.to_owned(),

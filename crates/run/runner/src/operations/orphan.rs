@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use iodyno_model::BoundPlan;
 
 use super::Tell;
-use super::folder::{self, Own};
+use super::folder::{self, OpenFolder};
 use super::site::{self, Site};
 use crate::resolve::operations_folder;
 
@@ -49,7 +49,8 @@ impl OrphanFolder {
     /// # Errors
     /// The reason why it remains.
     pub(crate) fn remove(&self, tell: Tell<'_>) -> Result<bool, String> {
-        let own = Own::open_orphan(&self.at, &self.name).map_err(|error| error.to_string())?;
+        let own =
+            OpenFolder::open_orphan(&self.at, &self.name).map_err(|error| error.to_string())?;
         let Some(own) = own else {
             return Ok(false);
         };

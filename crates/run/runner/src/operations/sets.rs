@@ -14,7 +14,7 @@ use iodyno_units::Bytes;
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use crate::faults::Unready;
+use crate::faults::PrepareError;
 
 /// Bytes of contents that are prepared at a time; a stop is checked between them.
 const BUFFER: u64 = Writing::CHUNK;
@@ -81,7 +81,7 @@ pub(super) fn make(
     buffers: &Buffers,
     seed: u64,
     talk: &mut Talk<'_>,
-) -> Result<(), Unready> {
+) -> Result<(), PrepareError> {
     let threads = u64::from(writing.threads_for(set));
     let work = Work {
         set,
@@ -124,8 +124,8 @@ pub(super) fn make(
     });
     let fault = work.fault.into_inner().unwrap_or(None);
     match fault {
-        Some(fault) => Err(Unready::Unprepared(vec![fault])),
-        None if (talk.stop)() => Err(Unready::Withdrawn),
+        Some(fault) => Err(PrepareError::Unprepared(vec![fault])),
+        None if (talk.stop)() => Err(PrepareError::Withdrawn),
         None => Ok(()),
     }
 }

@@ -13,19 +13,19 @@ use iodyno_model::{Admission, BoundPlan, Diagnostic, FileState, Job, Operations}
 use rustix::fs::fsync;
 use rustix::io::retry_on_intr;
 
-use super::folder::{self, Own};
+use super::folder::{self, OpenFolder};
 use super::remove::Remover;
 use super::room::RoomNeeded;
 use super::sets::{self, Place, Progress, Talk};
 use super::{Tell, folder::MARKER};
-use crate::faults::{self, Unready};
+use crate::faults::{self, PrepareError};
 use crate::resolve::operations_folder;
 use crate::seeds;
 
 /// The trial's own folder, with the folders of its jobs.
 #[derive(Debug)]
 pub(crate) struct Site {
-    own: Own,
+    own: OpenFolder,
     works: Vec<Work>,
     notes: Vec<String>,
     removed: bool,
@@ -82,7 +82,7 @@ impl Site {
     ///
     /// # Errors
     /// Nothing was created, or it was removed again.
-    pub(crate) fn make(plan: &BoundPlan) -> Result<Option<Site>, Unready> {
+    pub(crate) fn make(plan: &BoundPlan) -> Result<Option<Site>, PrepareError> {
         if !Site::wanted(plan) {
             return Ok(None);
         }
@@ -91,13 +91,13 @@ impl Site {
         let needed = RoomNeeded::of(plan);
         let shortages = needed.shortages(at);
         if !shortages.is_empty() {
-            return Err(Unready::Refused(shortages));
+            return Err(PrepareError::Refused(shortages));
         }
         let name = folder::folder_name(plan);
         let mut notes = folder::others(target.as_fd(), at, &name).unwrap_or_default();
         let free = space::room(at).map_or(u64::MAX, |room| room.bytes);
         notes.extend(needed.outgrows(at, free));
-        let own = Own::make(target, at, name.clone()).map_err(|error| {
+        let own = OpenFolder::make(target, at, name.clone()).map_err(|error| {
             let path = at.join(&name);
             match error.kind() {
                 io::ErrorKind::AlreadyExists => {
@@ -109,11 +109,11 @@ impl Site {
                         "check what is in it, then remove it: rm -r {}",
                         folder::quoted(&path)
                     );
-                    Unready::Refused(vec![Diagnostic::error(message).hint(hint)])
+                    PrepareError::Refused(vec![Diagnostic::error(message).hint(hint)])
                 }
                 // The trial's own folder is created first.
-                kind if refuses(kind) => Unready::Refused(vec![not_made(&path, &error)]),
-                _ => Unready::Unprepared(vec![not_made(&path, &error)]),
+                kind if refuses(kind) => PrepareError::Refused(vec![not_made(&path, &error)]),
+                _ => PrepareError::Unprepared(vec![not_made(&path, &error)]),
             }
         })?;
         let mut site = Site {
@@ -126,7 +126,7 @@ impl Site {
             if let Err((path, error)) = site.add(index, job, operations) {
                 let left = site.remove(&mut |_, _| {}).err();
                 let faults = [not_made(&path, &error)].into_iter().chain(left);
-                return Err(Unready::Unprepared(faults.collect()));
+                return Err(PrepareError::Unprepared(faults.collect()));
             }
         }
         Ok(Some(site))
@@ -142,7 +142,7 @@ impl Site {
         let name = format!("job{index}");
         let path = self.own.path.join(&name);
         let make = |parent: &OwnedFd, name: &str, path: &Path| {
-            Own::make_below(parent.as_fd(), name).map_err(|error| (path.to_owned(), error))
+            OpenFolder::make_below(parent.as_fd(), name).map_err(|error| (path.to_owned(), error))
         };
         let folder = make(&self.own.folder, &name, &path)?;
         let (mut folders, mut paths) = (Vec::new(), Vec::new());
@@ -198,7 +198,7 @@ impl Site {
         plan: &BoundPlan,
         stop: &dyn Fn() -> bool,
         tell: &mut dyn FnMut(u64, u64),
-    ) -> Result<bool, Unready> {
+    ) -> Result<bool, PrepareError> {
         let progress = Progress::of(jobs(plan).flat_map(|(_, _, operations)| &operations.sets));
         if !progress.any() {
             return Ok(false);
@@ -230,7 +230,7 @@ impl Site {
                 retry_on_intr(|| fsync(folder)).map_err(|error| {
                     let message = format!("cannot sync `{}`: {error}", path.display());
                     let fault = Diagnostic::error(message).hint(sets::hint(&error.into()));
-                    Unready::Unprepared(vec![faults::of_job(fault, job)])
+                    PrepareError::Unprepared(vec![faults::of_job(fault, job)])
                 })?;
             }
         }
@@ -301,7 +301,7 @@ impl Site {
 }
 
 /// Removes a trial's folder. Returns the number of files and folders in it.
-pub(super) fn remove(own: &Own, tell: Tell<'_>) -> Result<u64, Diagnostic> {
+pub(super) fn remove(own: &OpenFolder, tell: Tell<'_>) -> Result<u64, Diagnostic> {
     let remover = Remover::new(tell);
     let (target, folder) = (own.target.as_fd(), own.folder.as_fd());
     remover
@@ -330,13 +330,13 @@ fn request(at: &Path) -> Request<'_> {
     }
 }
 
-fn admit(at: &Path) -> Result<OwnedFd, Unready> {
+fn admit(at: &Path) -> Result<OwnedFd, PrepareError> {
     match guard().admit(&request(at)) {
         Ok(admitted) => Ok(admitted.descriptor),
         Err(error) => {
             // A folder that cannot be opened is treated like one that the guard refuses: nothing was changed.
             let fault = Diagnostic::of_text(&error.to_string());
-            Err(Unready::Refused(vec![fault]))
+            Err(PrepareError::Refused(vec![fault]))
         }
     }
 }
@@ -359,11 +359,11 @@ fn not_made(path: &Path, error: &io::Error) -> Diagnostic {
 }
 
 /// Adds the name and place of a job to each fault.
-fn of_job(unready: Unready, job: &Job) -> Unready {
+fn of_job(unready: PrepareError, job: &Job) -> PrepareError {
     match unready {
-        Unready::Unprepared(found) => {
+        PrepareError::Unprepared(found) => {
             let found = found.into_iter();
-            Unready::Unprepared(found.map(|fault| faults::of_job(fault, job)).collect())
+            PrepareError::Unprepared(found.map(|fault| faults::of_job(fault, job)).collect())
         }
         unready => unready,
     }

@@ -9,11 +9,11 @@ use iodyno_model::{
     Action, Buffers, CycleStep, FileSet, Job, Operations, RunId, TrialKey, Work, Writing,
 };
 
-use super::folder::{self, Own, folder_name};
+use super::folder::{self, OpenFolder, folder_name};
 use super::room::RoomNeeded;
 use super::sets::{self, Place, Progress, Talk};
 use super::{OrphanFolder, site};
-use crate::faults::Unready;
+use crate::faults::PrepareError;
 use crate::samples;
 
 const MIB: u64 = 1 << 20;
@@ -38,8 +38,8 @@ fn opened(folder: &Path) -> OwnedFd {
     fs::File::open(folder).unwrap().into()
 }
 
-fn own(folder: &Path, key: &TrialKey) -> io::Result<Own> {
-    Own::make(opened(folder), folder, named(key))
+fn own(folder: &Path, key: &TrialKey) -> io::Result<OpenFolder> {
+    OpenFolder::make(opened(folder), folder, named(key))
 }
 
 /// A job of file operations that creates files of this length, bytes.
@@ -241,7 +241,11 @@ fn a_parent_removes_only_what_its_dead_node_made() {
 }
 
 /// Creates a set; returns its result and the numbers of the existing files.
-fn make(set: &FileSet, folder: &Path, stop: &dyn Fn() -> bool) -> (Result<(), Unready>, Vec<u64>) {
+fn make(
+    set: &FileSet,
+    folder: &Path,
+    stop: &dyn Fn() -> bool,
+) -> (Result<(), PrepareError>, Vec<u64>) {
     make_with(set, Writing::default(), folder, stop)
 }
 
@@ -250,7 +254,7 @@ fn make_with(
     writing: Writing,
     folder: &Path,
     stop: &dyn Fn() -> bool,
-) -> (Result<(), Unready>, Vec<u64>) {
+) -> (Result<(), PrepareError>, Vec<u64>) {
     let (folders, paths) = ([opened(folder)], [PathBuf::from(folder)]);
     let place = Place {
         folders: &folders,
@@ -316,7 +320,7 @@ fn files_are_created_in_the_order_of_their_numbers_until_a_stop_request() {
     let enough = folder.path().join("many.000000050");
     let stop = || enough.exists();
     let (made, numbers) = make(&set, folder.path(), &stop);
-    assert_eq!(made, Err(Unready::Withdrawn));
+    assert_eq!(made, Err(PrepareError::Withdrawn));
     // All numbers below the highest exist, except for the few files in progress.
     let highest = *numbers.last().unwrap();
     assert!(
@@ -338,7 +342,7 @@ fn an_existing_file_is_an_error_and_is_kept() {
     let theirs = folder.path().join("s.000000050");
     fs::write(&theirs, "stays").unwrap();
     let (made, _) = make(&set, folder.path(), &|| false);
-    let Err(Unready::Unprepared(faults)) = made else {
+    let Err(PrepareError::Unprepared(faults)) = made else {
         panic!("{made:?}");
     };
     let message = &faults[0].message;

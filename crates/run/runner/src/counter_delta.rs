@@ -7,7 +7,7 @@ use iodyno_model::Histogram;
 
 /// The increase of a direction's counters between two readings.
 #[derive(Debug, Default)]
-pub(crate) struct Gain {
+pub(crate) struct CounterDelta {
     pub(crate) bytes: u64,
     pub(crate) errors: u64,
     pub(crate) service: Histogram,
@@ -16,8 +16,8 @@ pub(crate) struct Gain {
     pub(crate) completion: Option<Histogram>,
 }
 
-impl Gain {
-    pub(crate) fn add(&mut self, other: &Gain) {
+impl CounterDelta {
+    pub(crate) fn add(&mut self, other: &CounterDelta) {
         self.bytes += other.bytes;
         self.errors += other.errors;
         self.service.merge(&other.service);
@@ -33,7 +33,7 @@ impl Gain {
 
 /// The values of one direction's counters at the previous reading.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct PreviousReading {
     bytes: u64,
     errors: u64,
     service: LatencyReader,
@@ -42,9 +42,9 @@ pub(crate) struct Taken {
     completion: LatencyReader,
 }
 
-impl Taken {
-    pub(crate) fn new() -> Taken {
-        Taken {
+impl PreviousReading {
+    pub(crate) fn new() -> PreviousReading {
+        PreviousReading {
             bytes: 0,
             errors: 0,
             service: LatencyReader::new(),
@@ -55,14 +55,14 @@ impl Taken {
     }
 
     /// Returns the increase since the previous reading. The parts of latencies are read only if a log needs them.
-    pub(crate) fn advance(&mut self, counters: &DirectionCounters, parts: bool) -> Gain {
+    pub(crate) fn advance(&mut self, counters: &DirectionCounters, parts: bool) -> CounterDelta {
         let bytes = counters.bytes.load(Relaxed);
         let errors = counters.errors.load(Relaxed);
         let part = |reader: &mut LatencyReader, counters: &Option<LatencyCounters>| {
             let counters = counters.as_ref().filter(|_| parts);
             counters.map(|counters| reader.advance(counters))
         };
-        let gain = Gain {
+        let gain = CounterDelta {
             bytes: bytes - self.bytes,
             errors: errors - self.errors,
             service: self.service.advance(&counters.service),
