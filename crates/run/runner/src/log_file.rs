@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-use iodyno_target::{append_output, create_output};
+use iodyno_guard::{append_output, create_output};
 
 use crate::log_compression::Compressed;
 

@@ -155,7 +155,7 @@ impl Binding<'_> {
         for path in paths {
             let (path, found) = match share {
                 Some(uri) => match self.probe.shared(uri, &path) {
-                    Ok(found) => (iodyno_target::share::name(uri, &path), found),
+                    Ok(found) => (iodyno_guard::share::name(uri, &path), found),
                     // It is the same for all files.
                     Err(fault) => return Err(vec![fault]),
                 },
