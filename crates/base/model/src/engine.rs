@@ -109,8 +109,37 @@ pub enum SimDevice {
 }
 
 impl SimDevice {
+    /// The highest number of disks of a mirror.
+    pub const MOST_DISKS: usize = 16;
+
     fn is_law(&self) -> bool {
         *self == SimDevice::Law
+    }
+
+    /// Number of its disks.
+    pub fn disks(&self) -> usize {
+        match self {
+            SimDevice::Law => 0,
+            SimDevice::Disk(_) => 1,
+            SimDevice::Mirror { legs, .. } => legs.len(),
+        }
+    }
+
+    /// From its text, with any number of disks.
+    fn read(text: &str) -> Result<SimDevice, String> {
+        let parts: Vec<&str> = text.split(':').map(str::trim).collect();
+        match parts[..] {
+            ["law"] => Ok(SimDevice::Law),
+            [disk] => disk.parse().map(SimDevice::Disk),
+            ["mirror", policy, legs] => {
+                let legs: Result<Vec<SimDisk>, String> = legs.split('+').map(str::parse).collect();
+                Ok(SimDevice::Mirror {
+                    policy: policy.to_owned(),
+                    legs: legs?,
+                })
+            }
+            _ => Err(format!("`{text}` is not a simulated device")),
+        }
     }
 }
 
@@ -165,18 +194,12 @@ impl FromStr for SimDevice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<SimDevice, String> {
-        let parts: Vec<&str> = text.split(':').map(str::trim).collect();
-        match parts[..] {
-            ["law"] => Ok(SimDevice::Law),
-            [disk] => disk.parse().map(SimDevice::Disk),
-            ["mirror", policy, legs] => {
-                let legs: Result<Vec<SimDisk>, String> = legs.split('+').map(str::parse).collect();
-                Ok(SimDevice::Mirror {
-                    policy: policy.to_owned(),
-                    legs: legs?,
-                })
+        let device = SimDevice::read(text)?;
+        match (device.disks(), SimDevice::MOST_DISKS) {
+            (disks, most) if disks > most => {
+                Err(format!("the mirror has {disks} disks, at most {most}"))
             }
-            _ => Err(format!("`{text}` is not a simulated device")),
+            _ => Ok(device),
         }
     }
 }
@@ -190,8 +213,9 @@ impl From<SimDevice> for String {
 impl TryFrom<String> for SimDevice {
     type Error = String;
 
+    /// Stored plans of older versions can have more disks.
     fn try_from(text: String) -> Result<SimDevice, String> {
-        text.parse()
+        SimDevice::read(&text)
     }
 }
 

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use crate::{Job, Plan, Target, VerifyTrim, Workload};
+use crate::{
+    Access, Amount, BlockSizes, Blocks, Direction, Distribution, Job, Order, Plan, Search,
+    SimDevice, SimTarget, VerifyTrim, Workload,
+};
 
 /// The largest number in a plan, except for seeds. Sums and products of a few lengths and times still have 64 bits.
 const LARGEST: u64 = 1 << 61;
@@ -19,11 +22,18 @@ impl Plan {
 
     fn too_many(&self, rounds: u32) -> Option<String> {
         let jobs = || self.workloads.iter().flat_map(|workload| &workload.jobs);
+        // A search can raise depths and numbers of clones.
+        let searched = self.workloads.iter().filter_map(|workload| {
+            let search = workload.search.as_ref()?;
+            Some(search.at(workload, Search::LARGEST))
+        });
+        let searched: Vec<Workload> = searched.collect();
         // The jobs of a workload can run at the same time.
         let most = |of: fn(&Job) -> u64| {
             let all = |job: &Job| of(job).saturating_mul(job.clones.max(1).into());
             let sum = |it: &Workload| it.jobs.iter().map(all).fold(0, u64::saturating_add);
-            self.workloads.iter().map(sum).max().unwrap_or(0)
+            let all = self.workloads.iter().chain(&searched);
+            all.map(sum).max().unwrap_or(0)
         };
         let named = self.workloads.iter().map(|it| it.only.len() as u64 + 1);
         let again = self.configurations.iter().filter(|it| it.again).count() as u64 + 1;
@@ -72,47 +82,89 @@ impl Plan {
                 jobs().map(trimmed_percent).max().unwrap_or(0),
                 100,
             ),
+            (
+                "bytes of maps of a workload",
+                most(|job| match job.work.blocks() {
+                    Some(blocks) if job.work.in_virtual_time() => map_bytes(blocks),
+                    _ => 0,
+                }),
+                1 << 31,
+            ),
             ("attempts of a trial", self.retry.into(), 1000),
             ("samples per second", sampled.unwrap_or(0), 10),
         ];
-        let beyond = limits.into_iter().find(|(_, number, most)| number > most);
+        let mut limits = limits.into_iter().chain(self.simulated_limits());
+        let beyond = limits.find(|(_, number, most)| number > most);
         beyond.map(|(what, number, most)| format!("{number} {what}, at most {most}"))
     }
 
-    /// What is 0.
+    /// The simulated targets of configurations.
+    fn simulated_targets(&self) -> impl Iterator<Item = &SimTarget> {
+        let all = self.configurations.iter();
+        all.filter_map(|configuration| configuration.simulated())
+    }
+
+    /// Numbers of simulated devices, which take memory, with their limits.
+    fn simulated_limits(&self) -> [(&'static str, u64, u64); 3] {
+        let jobs = self.workloads.iter().flat_map(|workload| &workload.jobs);
+        let own = jobs.filter_map(|job| Some(&job.work.engine()?.sim.as_ref()?.device));
+        let all = self.simulated_targets().map(|target| &target.device);
+        let disks = all.chain(own).map(SimDevice::disks).max();
+        let most = |of: fn(&SimTarget) -> u32| self.simulated_targets().map(of).max().unwrap_or(0);
+        [
+            (
+                "disks of a simulated mirror",
+                disks.unwrap_or(0) as u64,
+                SimDevice::MOST_DISKS as u64,
+            ),
+            (
+                "devices of a target",
+                most(|it| it.count).into(),
+                SimTarget::MOST.into(),
+            ),
+            (
+                "queues of a target",
+                most(|it| it.queues).into(),
+                SimTarget::MOST.into(),
+            ),
+        ]
+    }
+
+    /// What is less than iodyno ever writes.
     fn too_few(&self) -> Option<String> {
-        let targets = self.configurations.iter().map(|it| &it.target);
-        let simulated = targets.flat_map(|target| match target {
-            Target::Simulated(it) => vec![
-                ("devices of a target", it.count.into()),
-                ("bytes in a stripe", it.stripe),
-                ("queues of a target", it.queues.into()),
-                ("bytes in a record", it.records.map_or(1, |it| it.length)),
-            ],
-            _ => Vec::new(),
+        let simulated = self.simulated_targets().flat_map(|it| {
+            let record = it.records.map_or(SECTOR, |it| it.length);
+            [
+                ("devices of a target", it.count.into(), 1),
+                ("bytes in a stripe", it.stripe, SECTOR),
+                ("queues of a target", it.queues.into(), 1),
+                ("bytes in a record", record, SECTOR),
+            ]
         });
         let jobs = self.workloads.iter().map(|it| it.jobs.len() as u64);
-        let jobs = jobs.map(|number| ("jobs of a workload", number));
+        let jobs = jobs.map(|number| ("jobs of a workload", number, 1));
         let of_jobs = self.workloads.iter().flat_map(|it| &it.jobs);
         let of_jobs = of_jobs.flat_map(|job| {
             let passes = job.work.blocks().map_or(1, |blocks| blocks.passes.loops);
             let trim = trim_of(job);
             [
-                ("ops in flight of a job", job.work.depth().into()),
-                ("passes of a job", passes),
+                ("ops in flight of a job", job.work.depth().into(), 1),
+                ("passes of a job", passes, 1),
                 (
                     "blocks between trims",
                     trim.map_or(1, |it| it.backlog.into()),
+                    1,
                 ),
                 (
                     "blocks in a batch of trims",
                     trim.map_or(1, |it| it.batch.into()),
+                    1,
                 ),
             ]
         });
         let mut all = simulated.chain(jobs).chain(of_jobs);
-        let found = all.find(|(_, number)| *number == 0);
-        found.map(|(what, _)| format!("0 {what}, at least 1"))
+        let found = all.find(|(_, number, least)| number < least);
+        found.map(|(what, number, least)| format!("{number} {what}, at least {least}"))
     }
 
     /// A number that is too large.
@@ -122,6 +174,58 @@ impl Plan {
             .filter(|number| *number > LARGEST)
             .map(|number| format!("the number {number}, at most {LARGEST}"))
     }
+}
+
+/// The least length of a stripe and of a record, bytes: requests are divided at their ends.
+const SECTOR: u64 = 512;
+
+/// Bytes in which a clone remembers what it did in its region, about, at most.
+fn map_bytes(blocks: &Blocks) -> u64 {
+    let (access, extent) = (&blocks.access, &blocks.extent);
+    let files = u64::from(blocks.files.count.max(1));
+    let length = match (blocks.files.size, extent.size) {
+        (Some((_, Amount::Bytes(most))), _) => most.saturating_mul(files),
+        (None, Some(Amount::Bytes(size))) => size,
+        // It is not known before the trial.
+        _ => LARGEST,
+    };
+    let of = |unit: u64, bytes: u64| length.div_ceil(unit.max(1)).saturating_mul(bytes);
+    let unit = access.min_block();
+    let zones = extent.write_zones.map(|zones| of(zones.size, 8));
+    let regions = access.precondition.map(|rule| {
+        let again = rule.physical_bytes(length, 1) / u64::from(rule.regions.max(1));
+        let again = again.div_ceil(unit.max(1)).saturating_mul(16);
+        again.saturating_add(u64::from(rule.regions) * 8)
+    });
+    let checked = blocks.verify.as_ref().map(|verify| match verify.interval {
+        0 => of(unit, 24),
+        interval => of(interval, 24),
+    });
+    let sizes = |direction| access.block_sizes.get(direction);
+    let vary = |direction| sizes(direction).is_some_and(|it| it.min() != it.max());
+    let mapped = access.random_map && access.order == Order::Random;
+    // There is no map of more blocks, or of blocks of one size.
+    let used = (mapped && access.directions().any(vary)).then(|| of(unit, 1).min(files << 32) / 7);
+    let maps = [zones, regions, checked, used].into_iter().flatten();
+    let lists = list_bytes(access).saturating_mul(files);
+    maps.fold(lists, u64::saturating_add)
+}
+
+/// Bytes of the lists of a region.
+fn list_bytes(access: &Access) -> u64 {
+    let of = |direction: Direction| {
+        let listed = match access.distribution.get(direction) {
+            Some(Distribution::Zoned(zones)) => zones.len(),
+            Some(Distribution::Sequence { blocks, .. }) => blocks.len(),
+            _ => 0,
+        };
+        let sizes = match access.block_sizes.get(direction) {
+            Some(BlockSizes::Split(sizes)) => sizes.len(),
+            _ => 0,
+        };
+        (listed + sizes) as u64 * 32
+    };
+    access.directions().map(of).sum()
 }
 
 fn trim_of(job: &Job) -> Option<VerifyTrim> {

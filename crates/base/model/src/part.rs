@@ -386,7 +386,7 @@ impl VerifyResult {
         self.foreign += other.foreign;
         self.unchecked += other.unchecked;
         self.first = self.first.take().or_else(|| other.first.clone());
-        let room = VerifyResult::MOST_NAMED - self.bad_blocks.len();
+        let room = VerifyResult::MOST_NAMED.saturating_sub(self.bad_blocks.len());
         let named = other.bad_blocks.iter().take(room).cloned();
         self.bad_blocks.extend(named);
     }

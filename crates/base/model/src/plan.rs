@@ -484,12 +484,22 @@ impl Plan {
 
     /// The indices of a cell's configuration and workload. Panics if there is no such cell.
     pub fn place(&self, cell: u32) -> (usize, usize) {
-        let mut pairs = self.pairs();
-        pairs.nth(cell as usize).expect("a cell of the plan")
+        let (cell, workloads) = (cell as usize, self.workloads.len());
+        // Of many cells, each would be a search through those before it.
+        if self.workloads.iter().all(|it| it.only.is_empty()) && workloads > 0 {
+            return (cell / workloads, cell % workloads);
+        }
+        self.pairs().nth(cell).expect("a cell of the plan")
+    }
+
+    /// The configuration and workload of each cell, in their order.
+    pub fn each_cell(&self) -> impl Iterator<Item = (&Configuration, &Workload)> + Clone {
+        let each = self.pairs();
+        each.map(|(place, workload)| (&self.configurations[place], &self.workloads[workload]))
     }
 
     /// The indices of configuration and workload of every cell.
-    fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
+    fn pairs(&self) -> impl Iterator<Item = (usize, usize)> + Clone {
         let configurations = self.configurations.iter().enumerate();
         configurations.flat_map(move |(place, configuration)| {
             let workloads = self.workloads.iter().enumerate();
@@ -661,8 +671,13 @@ mod tests {
     #[test]
     fn a_pair_that_a_workload_excludes_is_not_a_cell() {
         let plan = partial();
-        let names: Vec<String> = (0..plan.cells())
-            .map(|cell| plan.cell(cell))
+        let mut whole = plan.clone();
+        whole.workloads[1].only.clear();
+        for plan in [&plan, &whole] {
+            let one_by_one = (0..plan.cells()).map(|cell| plan.cell(cell));
+            assert!(one_by_one.eq(plan.each_cell()));
+        }
+        let names: Vec<String> = (plan.each_cell())
             .map(|(configuration, workload)| format!("{} {}", configuration.name, workload.name))
             .collect();
         assert_eq!(names, ["a v", "a w", "a (again) v", "a (again) w", "b v"]);
@@ -725,6 +740,10 @@ mod tests {
             ("hdd*nan", "`nan` is not a factor"),
             ("mirror:modulo:hdd+", "`` is not a simulated disk"),
             ("mirror:hdd", "is not a simulated device"),
+            (
+                &format!("mirror:adaptive:hdd{}", "+hdd".repeat(16)),
+                "the mirror has 17 disks, at most 16",
+            ),
         ] {
             let error = text.parse::<SimDevice>().unwrap_err();
             assert!(error.contains(wrong), "{error}");

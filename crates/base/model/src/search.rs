@@ -125,6 +125,8 @@ fn number(text: &str) -> Option<f64> {
 }
 
 impl Search {
+    /// The largest depth and number of clones.
+    pub const LARGEST: f64 = 1024.0;
     /// The largest number of trials of a search in a cell.
     pub const MOST_TRIALS: u32 = 60;
     /// A percentile is withheld if fewer ops of a trial lie beyond it.

@@ -4,14 +4,27 @@
 //! name or form is not changed.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
 /// What replaces a secret.
 pub const MASK: &str = "*****";
 
+/// Secrets that neither a name nor their form shows.
+static VALUES: OnceLock<Vec<String>> = OnceLock::new();
+
+/// The least length of such a secret, bytes: shorter ones are also words and parts of words.
+const LEAST: usize = 6;
+
+/// Masks these values in all texts of this process, from now on. To be called once.
+pub fn mask_values(values: impl Iterator<Item = String>) {
+    let long = values.filter(|value| value.len() >= LEAST && value != MASK);
+    let _ = VALUES.set(long.collect());
+}
+
 /// Endings of names whose values are secrets, in lower case, without `_` and `-`.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 24] = [
     "password",
     "passwd",
     "passphrase",
@@ -29,6 +42,10 @@ const NAMES: [&str; 20] = [
     "masterkey",
     "signingkey",
     "sharedkey",
+    "storagekey",
+    "sessionkey",
+    "customerkey",
+    "s3key",
     "credentials",
     "cookie",
     AUTHORIZATION,
@@ -46,9 +63,37 @@ struct Program {
     flags: &'static [&'static str],
     /// The next word can be the value; otherwise it is only what follows the flag in its word.
     next: bool,
+    /// The letters of other flags with values: what follows them in their word is not a flag.
+    others: &'static str,
 }
 
-const PROGRAMS: [Program; 8] = [
+impl Program {
+    /// Where the secret begins in a word; at its end: it is the next word.
+    fn secret_in(&self, word: &str) -> Option<usize> {
+        for flag in self.flags {
+            match word.strip_prefix(flag) {
+                Some("") => return Some(word.len()),
+                Some(rest) if rest.starts_with('=') => return Some(flag.len() + 1),
+                _ => {}
+            }
+        }
+        // `-sua:b` is `-s -u a:b`.
+        for (at, letter) in word.strip_prefix('-')?.char_indices() {
+            let is_letter = |flag: &&str| flag.strip_prefix('-').is_some_and(|it| it.len() == 1);
+            let mut flags = self.flags.iter().filter(|flag| is_letter(flag));
+            if flags.any(|flag| flag.ends_with(letter)) {
+                return Some(at + 2);
+            }
+            let is_flag = letter.is_ascii_alphanumeric() || letter == '#';
+            if !is_flag || self.others.contains(letter) {
+                return None;
+            }
+        }
+        None
+    }
+}
+
+const PROGRAMS: [Program; 9] = [
     Program {
         names: &[
             "mysql",
@@ -60,12 +105,16 @@ const PROGRAMS: [Program; 8] = [
             "mariadb",
             "mariadb-dump",
             "mariadb-admin",
-            "7z",
-            "7za",
-            "7zr",
         ],
         flags: &["-p"],
         next: false,
+        others: "DehOPrSTuw",
+    },
+    Program {
+        names: &["7z", "7za", "7zr"],
+        flags: &["-p"],
+        next: false,
+        others: "abdfhilmnorstuvwxy",
     },
     Program {
         names: &[
@@ -79,6 +128,7 @@ const PROGRAMS: [Program; 8] = [
         ],
         flags: &["-p"],
         next: true,
+        others: "cdfhoPqu",
     },
     Program {
         names: &["curl"],
@@ -94,11 +144,13 @@ const PROGRAMS: [Program; 8] = [
             "-b",
         ],
         next: true,
+        others: "AcCdDeFHKmoPQrtTwxXyYz",
     },
     Program {
         names: &["http", "https", "redis-cli"],
         flags: &["-a", "--auth"],
         next: true,
+        others: "Adhinoprsux",
     },
     Program {
         names: &[
@@ -110,21 +162,25 @@ const PROGRAMS: [Program; 8] = [
         ],
         flags: &["-w"],
         next: true,
+        others: "abdDeEfFhHloOpPRsSTUXyYz",
     },
     Program {
         names: &["smbclient", "rpcclient", "lftp"],
         flags: &["-U", "--user", "-u"],
         next: true,
+        others: "bcdDfiIlmMnOpRsStTW",
     },
     Program {
         names: &["zip", "unzip", "sqlcmd", "ipmitool", "bcp"],
         flags: &["-P"],
         next: true,
+        others: "bdHInStU",
     },
     Program {
         names: &["openssl"],
         flags: &["-passin", "-passout", "-pass"],
         next: true,
+        others: "",
     },
 ];
 
@@ -194,6 +250,10 @@ fn masked_spans(text: &str) -> Cow<'_, str> {
     spans.extend(known_keys(text));
     spans.extend(private_keys(text));
     spans.extend(of_programs(text));
+    for value in VALUES.get().into_iter().flatten() {
+        let found = text.match_indices(value.as_str());
+        spans.extend(found.map(|(at, _)| (at, at + value.len())));
+    }
     spans.retain(|(start, end)| start < end && &text[*start..*end] != MASK);
     if spans.is_empty() {
         return Cow::Borrowed(text);
@@ -229,8 +289,8 @@ pub fn masked_words(words: &[String]) -> Vec<String> {
     words.iter().map(masked_word).collect()
 }
 
-/// Masks every text of a document. The value of a member with a secret's name is masked completely, and lists of words are command
-/// lines.
+/// Masks every text of a document. The value of a member with a secret's name is masked completely, also in the form
+/// `{"name": …, "value": …}`. Lists of words are command lines.
 pub fn mask(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -252,11 +312,12 @@ pub fn mask(value: &mut Value) {
             }
         }
         Value::Object(members) => {
+            let named = members.get("name").and_then(Value::as_str);
+            let named = named.is_some_and(is_secret);
             for (name, value) in members {
+                let hidden = is_secret(name) || (named && name == "value");
                 match value {
-                    Value::String(text) if is_secret(name) && !text.is_empty() => {
-                        MASK.clone_into(text);
-                    }
+                    Value::String(text) if hidden && !text.is_empty() => MASK.clone_into(text),
                     other => mask(other),
                 }
             }
@@ -270,7 +331,7 @@ fn is_name(byte: u8) -> bool {
 }
 
 /// Whether a name is that of a secret: `password`, `--db-password`, `AWS_SECRET_ACCESS_KEY`.
-fn is_secret(name: &str) -> bool {
+pub fn is_secret(name: &str) -> bool {
     let plain: String = name
         .chars()
         .filter(|c| !"_-".contains(*c))
@@ -411,27 +472,14 @@ impl CommandLine {
         self.programs
             .extend(PROGRAMS.iter().filter(|it| it.names.contains(&name)));
         for program in &self.programs {
-            for flag in program.flags {
-                match word.strip_prefix(flag) {
-                    Some("") if program.next => self.follows = true,
-                    Some(rest) if rest.starts_with('=') => return Some(flag.len() + 1),
-                    Some(rest) if !rest.is_empty() && flag.len() == 2 => return Some(2),
-                    // `-su` is `-s -u`.
-                    None if program.next && is_last_of(word, flag) => self.follows = true,
-                    _ => {}
-                }
+            match program.secret_in(word) {
+                Some(at) if at < word.len() => return Some(at),
+                Some(_) => self.follows |= program.next,
+                None => {}
             }
         }
         None
     }
-}
-
-/// Whether the word joins flags of one letter, and ends with this one.
-fn is_last_of(word: &str, flag: &str) -> bool {
-    let letters = word.strip_prefix('-').unwrap_or_default();
-    let last = flag.strip_prefix('-').filter(|last| last.len() == 1);
-    letters.bytes().all(|letter| letter.is_ascii_alphabetic())
-        && last.is_some_and(|last| letters.ends_with(last))
 }
 
 /// The values of flags of [`PROGRAMS`].
@@ -613,6 +661,18 @@ mod tests {
             ),
             ("curl -ua:b h", "curl -u***** h"),
             ("curl -sSu a:b h", "curl -sSu ***** h"),
+            ("curl -#sua:b h", "curl -#su***** h"),
+            ("curl -ksSu'a:b c' h", "curl -ksSu***** h"),
+            ("zip -r9PX a b", "zip -r9P***** a b"),
+            ("smbclient -NUa%b //h/s", "smbclient -NU***** //h/s"),
+            ("mysql -NBpX db", "mysql -NBp***** db"),
+            ("ldapsearch -xZwX -b c", "ldapsearch -xZw***** -b c"),
+            ("sshpass -vpX ssh h", "sshpass -vp***** ssh h"),
+            ("http_s3_key=X", "http_s3_key=*****"),
+            (
+                "http_s3_sse_customer_key=X",
+                "http_s3_sse_customer_key=*****",
+            ),
             ("curl --user=a:b h", "curl --user=***** h"),
             ("curl --proxy-user 'a:b c' h", "curl --proxy-user ***** h"),
             ("redis-cli -a X ping", "redis-cli -a ***** ping"),
@@ -657,6 +717,8 @@ mod tests {
             "--password-file=/x secret_path=/y",
             "fio --design=a signal=9 cosig=1",
             "task-id sk-12",
+            "curl -sXPUT -ofoo-u -HUser:b h; 7z -spf a; mysql -uapp -hpg",
+            "http_s3_keyid=a",
         ] {
             assert_eq!(masked(text), text);
         }
@@ -668,6 +730,7 @@ mod tests {
             "env": { "PASSWORD": "x y", "HOME": "/root", "TOKEN": "" },
             "command": ["tool", "--password", "x", "--token=y", "-v"],
             "n": 1, "list": [{ "url": "a://b:c@d" }, 2],
+            "facts": [{ "class": "workload", "name": "http_pass", "value": "x" }, { "name": "bs", "value": "x" }],
         });
         mask(&mut document);
         assert_eq!(
@@ -676,7 +739,16 @@ mod tests {
                 "env": { "PASSWORD": MASK, "HOME": "/root", "TOKEN": "" },
                 "command": ["tool", "--password", MASK, "--token=*****", "-v"],
                 "n": 1, "list": [{ "url": "a://b:*****@d" }, 2],
+                "facts": [{ "class": "workload", "name": "http_pass", "value": MASK }, { "name": "bs", "value": "x" }],
             })
         );
+    }
+    #[test]
+    fn values_without_a_name_are_masked_once_they_are_known() {
+        let values = ["q7Xw98dk", "a/\"\u{e4}z9", "no"].map(str::to_owned);
+        let text = "true q7Xw98dk -pq7Xw98dkm 'a/\"\u{e4}z9' no";
+        assert_eq!(masked(text), text);
+        mask_values(values.into_iter());
+        assert_eq!(masked(text), "true ***** -p*****m '*****' no");
     }
 }

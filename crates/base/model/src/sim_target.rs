@@ -33,6 +33,8 @@ pub struct SimRecords {
 }
 
 impl SimTarget {
+    /// The highest number of devices, and of queues.
+    pub const MOST: u32 = 64;
     /// Default of [`Self::stripe`].
     pub const STRIPE: u64 = 512 << 10;
     /// Default of [`Self::aggregation`]: OpenZFS's `zfs_vdev_aggregation_limit`.

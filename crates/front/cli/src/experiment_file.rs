@@ -89,6 +89,7 @@ pub(crate) fn plan(
             return Err(Failure::input(faults));
         }
     };
+    iodyno_model::secret::mask_values(experiment.secrets.into_iter());
     context.connect(&experiment.nodes, args.nodes.node_binary.as_deref())?;
     let flags = args.experiment.clone();
     let share = |share| Percent { share };
@@ -206,8 +207,7 @@ fn comparing(plan: Plan, dimension: String) -> Plan {
     let of_configurations = dimension == Observation::CONFIGURATION
         || plan.configurations.iter().any(|it| named(&it.dimensions));
     let of_workloads = dimension == Observation::WORKLOAD || of_axis;
-    let cells = (0..plan.cells()).map(|cell| plan.cell(cell));
-    let cells: Vec<_> = cells
+    let cells: Vec<_> = (plan.each_cell())
         .filter(|(_, workload)| !of_axis || compared(workload))
         .collect();
     let configurations: BTreeSet<&str> = cells.iter().map(|(it, _)| it.name.as_str()).collect();

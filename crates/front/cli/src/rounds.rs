@@ -206,7 +206,7 @@ fn without_effect(plan: &Plan, args: &ExperimentArgs) -> Vec<Diagnostic> {
     };
     let mut found = Vec::new();
     let others = plan.workloads.iter().filter(|it| it.search.is_none());
-    let cells = (0..plan.cells()).filter(|cell| plan.cell(*cell).1.search.is_none());
+    let cells = (plan.each_cell()).filter(|(_, workload)| workload.search.is_none());
     if cells.count() < 2 {
         if plan.table.is_some() {
             let message = "the table is not printed: there is nothing to compare".to_owned();
@@ -222,7 +222,7 @@ fn without_effect(plan: &Plan, args: &ExperimentArgs) -> Vec<Diagnostic> {
     }
     for node in plan.nodes.iter().filter(|node| !node.only_sampled) {
         let has = |nodes: &[String]| nodes.is_empty() || nodes.contains(&node.name);
-        let mut cells = (0..plan.cells()).map(|cell| plan.cell(cell));
+        let mut cells = plan.each_cell();
         if !cells.any(|(configuration, workload)| has(&configuration.nodes) && has(&workload.nodes))
         {
             let message = format!("the node `{}` runs no trial", node.name);
@@ -272,8 +272,8 @@ fn undecided(plan: &Plan, args: &ExperimentArgs) -> Vec<Diagnostic> {
     let Some(max_time) = plan.stopping.max_time_ns else {
         return Vec::new();
     };
-    let round = (0..plan.cells()).try_fold(0u64, |sum, cell| {
-        Some(sum.saturating_add(longest(plan.cell(cell).1)?.0))
+    let round = plan.each_cell().try_fold(0u64, |sum, (_, workload)| {
+        Some(sum.saturating_add(longest(workload)?.0))
     });
     let Some(round) = round else {
         return Vec::new();

@@ -150,8 +150,7 @@ fn space(made: &[(&str, &Provision)]) -> BTreeMap<PathBuf, u64> {
 fn measured(plan: &Plan) -> (u64, Vec<String>) {
     let mut sum = 0u64;
     let mut endless: Vec<String> = Vec::new();
-    for cell in 0..plan.cells() {
-        let (_, workload): (_, &Workload) = plan.cell(cell);
+    for (_, workload) in plan.each_cell() {
         match longest(workload) {
             Some(time) => sum = sum.saturating_add(time.0),
             None if !endless.contains(&workload.name) => endless.push(workload.name.clone()),

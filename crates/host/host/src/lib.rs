@@ -20,7 +20,9 @@ mod owner;
 mod roots;
 pub mod space;
 pub mod stack;
+mod users;
 
 pub use folders::{StateFolders, mirror_of_socket, socket_folder, socket_name, state_folder};
 pub use owner::{Owner, STEP_VARIABLE, boot_id, started_for};
 pub use roots::{Roots, names, text};
+pub use users::{User, users};

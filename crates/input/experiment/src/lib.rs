@@ -73,6 +73,8 @@ pub struct Experiment {
     /// Where the keys of the file are written, and the sections: `stop`, `configuration.NAME`, `workload.NAME`, and the `primary`
     /// of a workload, `primary.NAME`. For what is found later to be wrong.
     pub places: BTreeMap<String, Place>,
+    /// The texts of parameters with the name of a secret, which other texts of the plan can contain.
+    pub secrets: Vec<String>,
     /// Warnings, in the order of the text.
     pub warnings: Vec<Diagnostic>,
 }

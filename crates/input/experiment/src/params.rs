@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::document::{Entry, Node, Report, Table, Value, listed, wrong};
+use iodyno_model::secret::is_secret;
 use iodyno_model::{Diagnostic, closest};
 
 use crate::check::scalars;
@@ -20,6 +21,18 @@ pub(crate) struct Variable {
 }
 
 pub(crate) type Variables = BTreeMap<String, Variable>;
+
+/// The texts of variables with the name of a secret.
+pub(crate) fn secrets(variables: &Variables) -> Vec<String> {
+    let named = variables
+        .iter()
+        .filter(|(name, _)| is_secret(name.as_str()));
+    let texts = named.filter_map(|(_, variable)| match &variable.value {
+        Value::Text(text) => Some(text.clone()),
+        _ => None,
+    });
+    texts.collect()
+}
 
 /// Which text replaces `${NAME}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,6 +21,7 @@ use crate::matrix::{Combination, combinations};
 use crate::nodes::Nodes;
 use crate::params::{
     As, Variable, Variables, mentions, parameters, replaced, replaced_entry, replaced_table,
+    secrets,
 };
 use crate::simulated::simulate;
 use crate::workloads::{
@@ -202,6 +203,7 @@ impl File<'_, '_, '_> {
             configurations,
             workloads,
             places: self.places,
+            secrets: secrets(&self.variables),
             warnings: Vec::new(),
         }
     }

@@ -12,9 +12,8 @@ use iodyno_model::{
 use crate::check::Keyed;
 use crate::keys::{CONFIGURATION, Kind};
 
-/// The highest number of legs, and of devices that are striped.
-const MOST_LEGS: usize = 16;
-const MOST_DEVICES: u32 = 64;
+const MOST_LEGS: usize = SimDevice::MOST_DISKS;
+const MOST_DEVICES: u32 = SimTarget::MOST;
 
 /// How a target is written.
 const FORM: &str = "write `sim:hdd`, `sim:flash`, `mirror of sim:hdd x 3`, `mirror of sim:hdd + sim:hdd*2`, or `2 x mirror of sim:hdd x 3`";

@@ -217,6 +217,11 @@ fn invalid_values_are_errors_at_their_location() {
             "error `ssd` is not a simulated disk",
         ),
         (
+            "ioengine=sim\nsim_device=mirror:adaptive:hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd",
+            "mirror:adaptive:hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd+hdd",
+            "error the mirror has 17 disks, at most 16",
+        ),
+        (
             "ioengine=sim\nsim_clock=vritual",
             "vritual",
             "error `vritual` is not one of its values",

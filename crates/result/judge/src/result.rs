@@ -111,7 +111,7 @@ pub fn searches(runs: &[Run], trials: &[Observation], question: &Question) -> Ve
     let mut answers = Vec::new();
     for run in runs {
         let name = run.name();
-        for (configuration, workload) in (0..run.plan.cells()).map(|cell| run.plan.cell(cell)) {
+        for (configuration, workload) in run.plan.each_cell() {
             let Some(search) = &workload.search else {
                 continue;
             };

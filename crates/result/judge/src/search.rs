@@ -15,8 +15,6 @@ const RESOLUTION: f64 = 0.03;
 const SUSTAINED: f64 = 0.95;
 /// Number of loads at which the curve of a rate is measured, up to the highest rate.
 const STEPS: u32 = 8;
-/// The largest depth and number of clones.
-const LARGEST: f64 = 1024.0;
 /// A doubled depth that raises the rate by less is beyond the knee.
 const GAIN: f64 = 1.1;
 /// Number of trials at each end that all keep, or all lose, the bound. At a load that keeps it in at most half of all trials, all
@@ -288,7 +286,7 @@ fn next_of_doubled(probes: &[Probe]) -> Option<f64> {
         let own = rate(load)?;
         let lost = at(probes, load).any(|probe| probe.keeps == Some(false));
         let flat = load > 1.0 && rate(load / 2.0).is_some_and(|before| own < GAIN * before);
-        if (lost && flat) || load >= LARGEST {
+        if (lost && flat) || load >= Search::LARGEST {
             return None;
         }
         load *= 2.0;

@@ -88,8 +88,7 @@ pub fn text(view: &PlanView<'_>, style: Style) -> String {
 fn trials(plan: &Plan) -> String {
     let (mut rounds, mut cells, mut trials) = (0, 0, 0);
     let (mut searches, mut most) = (0, 0);
-    for cell in 0..plan.cells() {
-        let (_, workload) = plan.cell(cell);
+    for (_, workload) in plan.each_cell() {
         let own = workload.rounds.unwrap_or(plan.rounds).min(plan.rounds);
         match workload.search {
             None => {

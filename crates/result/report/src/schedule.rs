@@ -424,7 +424,7 @@ fn grows_in(configuration: &Configuration, folder: &Path) -> bool {
 
 /// What kind of time the trials take, if it is not that of a clock.
 fn virtual_time(plan: &Plan) -> &'static str {
-    let mut cells = (0..plan.cells()).map(|cell| plan.cell(cell).1.in_virtual_time());
+    let mut cells = (plan.each_cell()).map(|(_, workload)| workload.in_virtual_time());
     match (cells.clone().any(|it| it), cells.all(|it| it)) {
         (true, true) => " of virtual time",
         (true, false) => ", in part of virtual time",

@@ -5,6 +5,7 @@ use std::io::{BufRead, Read};
 use iodyno_model::{Frame, RunId, TelemetryBatch, Trial, TrialKey};
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::amounts::{Amounts, check_time};
 use crate::export::{EXPORT_FORMAT, EXPORT_VERSION, Footer, Header, Line, RunLine, hexadecimal};
 use crate::{RunHandle, StoreError};
 
@@ -68,10 +69,16 @@ pub(crate) fn read_export<E: From<StoreError>>(
         last_batch: None,
     };
     sink.run(header.run, *run)?;
+    let mut amounts = Amounts::default();
     let (mut trials, mut frames, mut telemetry) = (0, 0, 0);
     let footer = loop {
         let before = hexadecimal(&reader.hash);
-        match reader.next()? {
+        let line = reader.next()?;
+        if let Line::Trial(_) | Line::Frame(_) = line {
+            let added = amounts.add(&reader.text, matches!(line, Line::Trial(_)));
+            added.map_err(|why| reader.bad(why))?;
+        }
+        match line {
             Line::Trial(trial) => {
                 order.trial(&trial).map_err(|why| reader.bad(why))?;
                 sink.trial(*trial)?;
@@ -135,6 +142,11 @@ fn check_plan(reader: &LineReader<'_>, run: &RunLine) -> Result<u32, StoreError>
     if let Some(excess) = run.plan.excess(run.rounds.unwrap_or(0)) {
         return Err(reader.bad(format!("the plan has {excess}")));
     }
+    let times = [Some(run.started_unix_ms), run.ended_unix_ms];
+    let mut times = times.into_iter().flatten();
+    times
+        .try_for_each(check_time)
+        .map_err(|why| reader.bad(why))?;
     match run.plan.cells() {
         0 if run.plan.imported.is_some() => Ok(0),
         0 => Err(reader.bad("the plan has no configuration or no workload")),

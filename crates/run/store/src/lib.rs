@@ -22,6 +22,7 @@
 //!
 //! Formats: the schema is in `schema`, the blobs in `blob`, packed telemetry in `segment`, exported runs in `export`.
 
+mod amounts;
 mod blob;
 mod error;
 mod export;

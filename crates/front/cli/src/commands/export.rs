@@ -1,11 +1,13 @@
 //! `iodyno export`: writes a run to a file.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind, Write, stdout};
+use std::io::{self, BufReader, BufWriter, ErrorKind, Write, stdout};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use iodyno_guard::{name_output, new_output, unnamed_output};
+use iodyno_host::Roots;
 use iodyno_model::{Run, RunId, TrialState, Workload};
 use iodyno_report::parquet::{self, Block, ParquetError, ParquetFile};
 use iodyno_store::{OwnNames, SqliteStore, Store, StoreError};
@@ -23,10 +25,18 @@ use iodyno_units::counted;
 pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failure> {
     let store = context.store_to_read()?;
     let run = store.find(&args.run)?;
-    if let (ExportFormat::Parquet, Some(folder)) = (args.format, &args.output) {
-        return parquet(&store.run(run)?, folder, &store, context);
-    }
     let own = own_names();
+    if let (ExportFormat::Parquet, Some(folder)) = (args.format, &args.output) {
+        let named = store.run(run)?;
+        if args.names {
+            return parquet(&named, folder, &store, context);
+        }
+        let copy = without_names(&store, run, &own, folder)?;
+        let mut run = copy.run(run)?;
+        // It keeps the number that it has in the user's store.
+        run.summary.alias = named.summary.alias;
+        return parquet(&run, folder, &copy, context);
+    }
     let write = |store: &dyn Store, run: RunId, out: &mut dyn Write| match args.names {
         true => iodyno_store::export(store, run, out),
         false => iodyno_store::export_without_names(store, run, &own, out),
@@ -60,7 +70,10 @@ fn own_names() -> OwnNames {
     let read = fs::read("/etc/machine-id").ok().filter(|id| id.len() >= 32);
     let host = fs::read_to_string("/proc/sys/kernel/hostname");
     let users = ["USER", "LOGNAME", "SUDO_USER"].map(|name| std::env::var(name).ok());
-    let users = users.into_iter().flatten().chain(user_of_process());
+    let own = rustix::process::geteuid().as_raw();
+    let mut known = iodyno_host::users(&Roots::host()).into_iter();
+    let user = known.find(|user| user.uid == own).map(|user| user.name);
+    let users = users.into_iter().flatten().chain(user);
     OwnNames {
         secret: read.unwrap_or_else(|| RunId::fresh().0.as_bytes().to_vec()),
         hosts: host.iter().map(|host| host.trim().to_owned()).collect(),
@@ -68,17 +81,24 @@ fn own_names() -> OwnNames {
     }
 }
 
-/// The name of the user of this process, according to /etc/passwd.
-fn user_of_process() -> Option<String> {
-    let own = rustix::process::geteuid().as_raw().to_string();
-    let users = fs::read_to_string("/etc/passwd").ok()?;
-    let named = |line: &str| {
-        // name:password:uid:…
-        let mut fields = line.split(':');
-        let name = fields.next()?.to_owned();
-        (fields.nth(1)? == own).then_some(name)
-    };
-    users.lines().find_map(named)
+/// A store with what an export of a run without names has. `folder`: that of the tables, beside which the export is
+/// written to a file without a name.
+fn without_names(
+    store: &SqliteStore,
+    run: RunId,
+    own: &OwnNames,
+    folder: &Path,
+) -> Result<SqliteStore, Failure> {
+    let failed = |error: io::Error| Failure::file("create", folder, &error);
+    let between = NewFile::beside(folder).map_err(failed)?;
+    let mut file = BufWriter::new(&between.file);
+    iodyno_store::export_without_names(store, run, own, &mut file)?;
+    file.flush().map_err(failed)?;
+    let written = format!("/proc/self/fd/{}", between.file.as_raw_fd());
+    let mut written = BufReader::new(File::open(written).map_err(failed)?);
+    let copy = SqliteStore::temporary()?;
+    copy.import(&mut written)?;
+    Ok(copy)
 }
 
 /// Writes the tables of a run to a new folder, which is made when they are complete.

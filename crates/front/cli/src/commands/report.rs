@@ -633,7 +633,7 @@ impl Results {
             let parts = match run.plan.imported.is_some() {
                 true => vec![format!("imported {begun}")],
                 false => {
-                    let took = summary.duration_ms.map(|ms| Nanos(ms * 1_000_000));
+                    let took = summary.duration_ms.map(Nanos::from_millis);
                     let host = summary.host.as_ref();
                     let planned = counted(summary.trials_planned, "trial");
                     [

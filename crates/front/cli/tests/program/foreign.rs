@@ -46,11 +46,18 @@ fn resealed(lines: &[Value], number: usize, change: &dyn Fn(&mut Value)) -> Stri
         header["header"]["run"] = json!(id);
     }
     change(&mut run["run"]["plan"]);
-    let mut text = format!("{header}\n{run}\n");
+    sealed(&[header, run])
+}
+
+/// A bundle of these lines, with a footer.
+fn sealed(lines: &[Value]) -> String {
+    let mut text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let mut hash = Xxh3::new();
     hash.update(text.as_bytes());
+    let count = |kind| lines.iter().filter(|line| line.get(kind).is_some()).count();
     let footer = json!({ "footer": {
-        "trials": 0, "frames": 0, "telemetry": 0, "xxh3": format!("{:032x}", hash.digest128()),
+        "trials": count("trial"), "frames": count("frame"), "telemetry": count("telemetry"),
+        "xxh3": format!("{:032x}", hash.digest128()),
     }});
     text += &format!("{footer}\n");
     text
@@ -692,6 +699,25 @@ fn trimming(percent: u32, backlog: u32, batch: u32) -> Value {
         "fatal": false, "dump": false, "trim": trim })
 }
 
+fn sprandom(regions: u32) -> Value {
+    json!({ "over_provisioning": 0.1, "regions": regions, "cache": 0 })
+}
+
+/// A change of a simulated job with a large region and this number of clones.
+fn mapped(pointers: &'static [&'static str], value: Value, clones: u32) -> Change {
+    Box::new(move |plan| {
+        let job = &mut plan["workloads"][0]["jobs"][0];
+        job["clones"] = json!(clones);
+        let blocks = &mut job["work"]["blocks"];
+        let large = if clones == 1 { 1_u64 << 60 } else { 1 << 40 };
+        blocks["extent"]["size"] = json!({ "bytes": large });
+        for pointer in pointers {
+            let (parent, key) = pointer.rsplit_once('/').unwrap();
+            blocks.pointer_mut(parent).unwrap()[key] = value.clone();
+        }
+    })
+}
+
 #[test]
 fn extreme_numbers_of_a_plan_break_no_worker() {
     let home = Home::new();
@@ -841,6 +867,15 @@ fn a_plan_of_others_is_measured_before_work_is_done_on_it() {
             }),
             "1048576000 files of a workload",
         ),
+        // A search raises the depth.
+        (
+            Box::new(|plan| {
+                let until = json!({ "metric": "iops", "below": false, "limit": 0.0 });
+                plan["workloads"][0]["search"] = json!({ "axis": "depth", "until": until });
+                plan["workloads"][0]["jobs"][0]["clones"] = json!(65_536);
+            }),
+            "67108864 ops in flight of a workload",
+        ),
         (at("/sampling/every_ns", json!(1)), "samples per second"),
         (
             at("/retry", json!(u32::MAX)),
@@ -861,7 +896,7 @@ fn a_plan_of_others_is_measured_before_work_is_done_on_it() {
         ),
         (
             at("/configurations/0/target", simulated_target(3, 0, 1, 1)),
-            "0 bytes in a stripe, at least 1",
+            "0 bytes in a stripe, at least 512",
         ),
         (
             at("/configurations/0/target", simulated_target(0, 4096, 1, 1)),
@@ -873,7 +908,7 @@ fn a_plan_of_others_is_measured_before_work_is_done_on_it() {
         ),
         (
             at("/configurations/0/target", simulated_target(1, 4096, 1, 0)),
-            "0 bytes in a record, at least 1",
+            "0 bytes in a record, at least 512",
         ),
         (
             at("/workloads/0/jobs/0/work/blocks/verify", trimming(30, 0, 1)),
@@ -908,6 +943,72 @@ fn a_plan_of_others_is_measured_before_work_is_done_on_it() {
             at("/workloads/0/jobs/0/end/runtime", json!(u64::MAX)),
             "the number 18446744073709551615",
         ),
+        // What simulated jobs remember, and simulated devices.
+        (
+            mapped(&["/access/precondition"], sprandom(1 << 28), 1),
+            "bytes of maps of a workload",
+        ),
+        (
+            mapped(&["/access/precondition"], sprandom(1), 1),
+            "bytes of maps of a workload",
+        ),
+        (
+            mapped(&["/access/precondition"], sprandom(1 << 20), 1000),
+            "bytes of maps of a workload",
+        ),
+        (
+            mapped(
+                &["/extent/write_zones"],
+                json!({ "size": 4096, "capacity": 4096, "max_open": 0, "read_beyond": false }),
+                1,
+            ),
+            "bytes of maps of a workload",
+        ),
+        (
+            mapped(
+                &["/access/block_sizes/read"],
+                json!({ "range": { "min": 512, "max": 4096, "unaligned": false } }),
+                16,
+            ),
+            "bytes of maps of a workload",
+        ),
+        (
+            mapped(&["/verify"], trimming(30, 1, 1), 1),
+            "bytes of maps of a workload",
+        ),
+        (
+            mapped(
+                &["/access/distribution/read"],
+                json!({ "sequence": { "blocks": vec![1; 2000], "stride": false } }),
+                65_536,
+            ),
+            "bytes of maps of a workload",
+        ),
+        (
+            at(
+                "/workloads/0/jobs/0/work/blocks/engine/sim/device",
+                json!(format!("mirror:adaptive:hdd{}", "+hdd".repeat(16))),
+            ),
+            "17 disks of a simulated mirror, at most 16",
+        ),
+        (
+            at(
+                "/configurations/0/target",
+                simulated_target(65, 4096, 1, 4096),
+            ),
+            "65 devices of a target, at most 64",
+        ),
+        (
+            at(
+                "/configurations/0/target",
+                simulated_target(1, 4096, 65, 4096),
+            ),
+            "65 queues of a target, at most 64",
+        ),
+        (
+            at("/configurations/0/target", simulated_target(2, 1, 1, 4096)),
+            "1 bytes in a stripe, at least 512",
+        ),
         (
             Box::new(move |plan| {
                 twice("configurations", 1500)(plan);
@@ -930,6 +1031,78 @@ fn a_plan_of_others_is_measured_before_work_is_done_on_it() {
     resumed(&home, &["--dry-run"])
         .exits(2)
         .tells("4294967295 rounds");
+}
+
+#[test]
+fn results_of_others_whose_numbers_cannot_be_added_up_are_refused() {
+    let home = Home::new();
+    let lines = bundle();
+    let place = |kind| lines.iter().position(|line| line.get(kind).is_some());
+    let (run, trial, frame) = (1, place("trial").unwrap(), place("frame").unwrap());
+    let changed = |line: usize, pointer: &str, value: Value| {
+        let mut lines = lines[..lines.len() - 1].to_vec();
+        *lines[line].pointer_mut(pointer).unwrap() = value;
+        home.file("bundle", &sealed(&lines));
+        home.iodyno(&["import", "bundle"])
+    };
+    let level = "/trial/parts/0/clones/0/depth/level";
+    let large = 1_u64 << 61;
+    for (line, pointer, value, named) in [
+        (
+            run,
+            "/run/ended_unix_ms",
+            json!(i64::MAX),
+            "is after the year 9999",
+        ),
+        (
+            run,
+            "/run/started_unix_ms",
+            json!(large),
+            "is after the year 9999",
+        ),
+        (
+            trial,
+            "/trial/started_unix_ms",
+            json!(large),
+            "is after the year 9999",
+        ),
+        (trial, level, json!(vec![large; 7]), "add up to more than"),
+        (
+            trial,
+            "/trial/parts/0/clones/0/cpu/user_ns",
+            json!(u64::MAX),
+            "the number 18446744073709551615",
+        ),
+        (
+            frame,
+            "/frame/end_ns",
+            json!(u64::MAX),
+            "the number 18446744073709551615",
+        ),
+        (
+            frame,
+            "/frame/jobs/0/directions/0/bytes",
+            json!(large),
+            "add up to more than",
+        ),
+    ] {
+        changed(line, pointer, value).exits(2).tells(named);
+    }
+    // What is left can be shown.
+    changed(trial, level, json!(vec![large >> 3; 7])).succeeds();
+    for view in [
+        &["show", "last", "--format", "fio-json+"][..],
+        &["show", "last"],
+        &["report", "last", "--format", "markdown"],
+        &["compare", "last"],
+    ] {
+        let done = home.iodyno(view);
+        assert!(
+            !done.stderr.contains("panicked"),
+            "{view:?}: {}",
+            done.stderr
+        );
+    }
 }
 
 #[test]
@@ -1091,6 +1264,70 @@ fn secrets_are_not_stored_and_such_a_run_needs_its_experiment_again() {
 }
 
 #[test]
+fn secrets_of_parameters_are_masked_in_texts_without_their_name() {
+    let home = Home::new();
+    let mark = marked(&home);
+    let command = format!(
+        "echo ${{password}} > '{}'; echo ${{login}} >&2",
+        mark.display()
+    );
+    let params = "\n[params]\npassword = \"unused\"\nlogin = \"ada:${password}\"\n";
+    home.file("e.toml", &(experiment(&command) + params));
+    let set = ["--set", "password=Zq7Xw98d"];
+    home.iodyno(&[&["run", "e.toml"][..], &set].concat())
+        .succeeds();
+    assert_eq!(std::fs::read_to_string(&mark).unwrap(), "Zq7Xw98d\n");
+    let bundle = home.iodyno(&["export", "last", "--names"]).succeeds();
+    assert!(!bundle.stdout.contains("Zq7Xw98d"), "{}", bundle.stdout);
+    assert!(bundle.stdout.contains("echo ada:***** >&2"));
+    let resume = ["run", "--resume", "last", "--rounds", "2"];
+    home.iodyno(&resume)
+        .exits(2)
+        .tells("has secrets that are not stored");
+    let given = ["--experiment", "e.toml"];
+    home.iodyno(&[&resume[..], &given, &set].concat())
+        .succeeds();
+}
+
+#[test]
+fn secrets_of_fio_s_options_are_masked_in_own_and_imported_results() {
+    let home = Home::new();
+    let names = [
+        "http_pass",
+        "http_s3_key",
+        "http_s3_sse_customer_key",
+        "http_swift_auth_token",
+        "http_s3_security_token",
+        "password",
+    ];
+    let job = [
+        "--name=j",
+        "--ioengine=sim",
+        "--rw=read",
+        "--size=1m",
+        "--output-format=json",
+    ];
+    let done = home.iodyno(&[&["fio"][..], &job].concat()).succeeds();
+    let mut result = done.json();
+    let options = &mut result["jobs"][0]["job options"];
+    options["http_user"] = json!("ada");
+    for name in names {
+        options[name] = json!("Zq7Xw98p");
+    }
+    home.file("theirs.json", &result.to_string());
+    home.iodyno(&["import", "theirs.json"]).succeeds();
+    let bundle = home.iodyno(&["export", "last", "--names"]).succeeds();
+    assert!(bundle.stdout.contains("http_user") && bundle.stdout.contains("http_s3_key"));
+    assert!(!bundle.stdout.contains("Zq7Xw98p"), "{}", bundle.stdout);
+    let text = "[j]\nioengine=sim\nrw=read\nsize=1m\nhttp_s3_key=Zq7Xw98j\nhttp_pass=Zq7Xw98j\n";
+    home.file("own.fio", text);
+    home.iodyno(&["fio", "own.fio"]).succeeds();
+    let bundle = home.iodyno(&["export", "last", "--names"]).succeeds();
+    assert!(bundle.stdout.contains("http_s3_key=*****"));
+    assert!(!bundle.stdout.contains("Zq7Xw98j"), "{}", bundle.stdout);
+}
+
+#[test]
 fn an_exported_run_names_hosts_and_the_command_line_only_if_asked() {
     let home = Home::new();
     home.file("e.toml", &experiment("true"));
@@ -1132,6 +1369,7 @@ fn an_exported_run_has_no_known_names_in_free_text() {
     let home = Home::new();
     let described = "fio = { description = \"of xada, and bob\",";
     let text = experiment("echo xada@elsewhere >&2").replace("fio = {", described);
+    let text = text.replace("configuration.disk", "configuration.xada");
     home.file("e.toml", &text.replace("theirs", "xada's"));
     let as_ada = |arguments: &[&str]| {
         let mut command = home.command(arguments);
@@ -1140,6 +1378,7 @@ fn an_exported_run_has_no_known_names_in_free_text() {
     };
     let run = as_ada(&["run", "e.toml"]);
     assert!(run.status.success(), "{run:?}");
+    let before = std::fs::read_dir(home.work()).unwrap().count();
     let exported = |flags: &[&str]| {
         let done = as_ada(&[&["export", "last"], flags].concat());
         String::from_utf8(done.stdout).unwrap()
@@ -1150,6 +1389,21 @@ fn an_exported_run_has_no_known_names_in_free_text() {
         "{with}"
     );
     assert!(!without.contains("xada"), "{without}");
+    // Nor have tables, whose series stay.
+    for (folder, flags, named) in [("pq", &[][..], false), ("named", &["--names"], true)] {
+        let to = ["--format", "parquet", "-o", folder];
+        exported(&[&to[..], flags].concat());
+        let files = std::fs::read_dir(home.work().join(folder)).unwrap();
+        let files = files.map(|file| std::fs::read(file.unwrap().path()).unwrap());
+        let tables: Vec<Vec<u8>> = files.collect();
+        assert_eq!(tables.len(), 3);
+        let has = |table: &Vec<u8>| table.windows(4).any(|four| four == b"xada");
+        assert_eq!(tables.iter().any(has), named, "{folder}");
+        assert_eq!(
+            std::fs::read_dir(home.work()).unwrap().count(),
+            before + usize::from(named) + 1
+        );
+    }
     // Names that this host does not know stay.
     assert!(without.contains(", and bob"), "{without}");
     for text in [&without, &with] {

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use iodyno_host::{Roots, boot_id, mirror_of_socket, text};
+use iodyno_host::{Roots, boot_id, mirror_of_socket, text, users};
 use iodyno_model::Diagnostic;
 use serde::{Deserialize, Serialize};
 
@@ -56,18 +56,14 @@ pub struct OtherUser {
     pub journals: u64,
 }
 
-/// The users with journals in their home folders, according to /etc/passwd. Nothing that a user wrote is opened.
+/// The users with journals in their home folders. Nothing that a user wrote is opened.
 fn other_users(roots: &Roots) -> Vec<OtherUser> {
-    let users = text(roots.root.join("etc/passwd")).unwrap_or_default();
-    let found = users.lines().filter_map(|line| {
-        // name:password:uid:gid:comment:home:shell
-        let fields: Vec<&str> = line.split(':').collect();
-        let (name, uid, home) = (fields.first()?, fields.get(2)?, fields.get(5)?);
-        let home = Path::new(home).strip_prefix("/").ok()?;
+    let found = users(roots).into_iter().filter_map(|user| {
+        let home = user.home.strip_prefix("/").ok()?;
         let folder = roots.root.join(home).join(".local/state/iodyno/journal");
         let journals = Journal::tokens(&folder).len() as u64;
-        (*uid != "0" && journals > 0).then(|| OtherUser {
-            name: (*name).to_owned(),
+        (user.uid != 0 && journals > 0).then_some(OtherUser {
+            name: user.name,
             folder,
             journals,
         })

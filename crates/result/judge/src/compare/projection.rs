@@ -155,8 +155,8 @@ fn rows(
     cells: &dyn Fn(u32) -> bool,
 ) -> (BTreeMap<Vec<String>, BTreeSet<String>>, Option<String>) {
     let question = &plan.question;
-    let cells = (0..plan.cells()).filter(|cell| cells(*cell));
-    let cells = cells.map(|cell| plan.cell(cell));
+    let all = (0..).zip(plan.each_cell());
+    let cells = all.filter_map(|(cell, pair)| cells(cell).then_some(pair));
     // The trials of a search are not compared.
     let own = cells.filter(|(configuration, workload)| {
         !configuration.again && !workload.again && workload.search.is_none()

@@ -166,7 +166,7 @@ fn a_bound_that_is_never_or_always_kept_is_said() {
         ..channels(load)
     };
     let answer = run(SearchAxis::Clones, always);
-    assert_eq!(answer.highest.unwrap().value, LARGEST);
+    assert_eq!(answer.highest.unwrap().value, Search::LARGEST);
     assert_eq!(answer.notes, ["every load that was tried keeps the bound"]);
 }
 

@@ -33,6 +33,9 @@ use crate::{Appended, ImportReport, RunHandle, Store, StoreError};
 /// The name of a database in memory.
 const MEMORY: &str = ":memory:";
 
+/// The name of a database in a file that SQLite removes as soon as it is open.
+const TEMPORARY: &str = "";
+
 /// SQLite's smallest page, bytes.
 const SMALLEST_PAGE: u64 = 512;
 
@@ -117,7 +120,19 @@ impl SqliteStore {
     /// # Errors
     /// SQLite failed.
     pub fn in_memory() -> Result<SqliteStore, StoreError> {
-        let path = Path::new(MEMORY);
+        SqliteStore::private(MEMORY)
+    }
+
+    /// A store for an imported run in a file without a name, which ends with this value.
+    ///
+    /// # Errors
+    /// SQLite failed.
+    pub fn temporary() -> Result<SqliteStore, StoreError> {
+        SqliteStore::private(TEMPORARY)
+    }
+
+    fn private(name: &str) -> Result<SqliteStore, StoreError> {
+        let path = Path::new(name);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let mut store = SqliteStore::connect(path, path, flags)?;
         store.in_memory = true;
