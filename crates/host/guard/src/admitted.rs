@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use iodyno_host::block::{Block, DeviceNumber};
 use iodyno_host::{Roots, nvme};
-use rustix::fs::{OFlags, StatxFlags};
+use rustix::fs::{AtFlags, OFlags, StatxFlags};
 
 use crate::open::{Pinned, PinnedKind, open_flags, reopen};
 use crate::own_writes::{Claim, WrittenDevice};
@@ -26,8 +26,6 @@ pub struct Admitted {
     pub length: u64,
     /// Alignment of offsets and lengths for direct I/O, bytes.
     pub logical_block_size: u32,
-    /// Alignment of buffers for direct I/O, bytes.
-    pub memory_alignment: u32,
     /// Whether the file was created by this request.
     pub created: bool,
     /// Notes for the user, such as a device that is read while it is in use.
@@ -127,14 +125,13 @@ pub(crate) fn admitted(
     descriptor: OwnedFd,
 ) -> Admitted {
     // Kernels before 6.1 do not report it; every device on them supports or emulates 512 bytes.
-    let (memory, offset) = direct_alignment(descriptor.as_fd()).unwrap_or((512, 512));
+    let logical_block_size = direct_alignment(descriptor.as_fd()).unwrap_or(512);
     Admitted {
         path: pinned.resolved.clone(),
         kind,
         descriptor,
         length: if kind == Kind::File { pinned.length } else { 0 },
-        logical_block_size: offset,
-        memory_alignment: memory,
+        logical_block_size,
         created: false,
         notes: Vec::new(),
         intent: request.intent,
@@ -142,16 +139,10 @@ pub(crate) fn admitted(
     }
 }
 
-/// Alignment that direct I/O needs for buffers and offsets, bytes; `None` if the kernel does not report it
-/// or direct I/O is not supported.
-pub(crate) fn direct_alignment(descriptor: BorrowedFd<'_>) -> Option<(u32, u32)> {
-    let state = rustix::fs::statx(
-        descriptor,
-        "",
-        rustix::fs::AtFlags::EMPTY_PATH,
-        StatxFlags::DIOALIGN,
-    )
-    .ok()?;
-    (state.stx_dio_offset_align > 0)
-        .then_some((state.stx_dio_mem_align.max(1), state.stx_dio_offset_align))
+/// Alignment that direct I/O needs for offsets, bytes; `None` if the kernel does not report it or direct I/O is not
+/// supported.
+fn direct_alignment(descriptor: BorrowedFd<'_>) -> Option<u32> {
+    let flags = StatxFlags::DIOALIGN;
+    let state = rustix::fs::statx(descriptor, "", AtFlags::EMPTY_PATH, flags).ok()?;
+    (state.stx_dio_offset_align > 0).then_some(state.stx_dio_offset_align)
 }

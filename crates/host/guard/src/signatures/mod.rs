@@ -89,20 +89,6 @@ pub fn probe_reads(
     scan(&Reader::new(length, false, read)?)
 }
 
-/// Like [`probe`], for bytes in memory.
-pub fn probe_bytes(bytes: &[u8]) -> Vec<Signature> {
-    let reader = Reader::new(bytes.len() as u64, true, |buffer, offset| {
-        let from = bytes.get(offset as usize..).unwrap_or_default();
-        let from = from
-            .get(..buffer.len())
-            .ok_or(io::ErrorKind::UnexpectedEof)?;
-        buffer.copy_from_slice(from);
-        Ok(())
-    });
-    // Reading bytes in memory within their length cannot fail.
-    reader.and_then(|reader| scan(&reader)).unwrap_or_default()
-}
-
 fn scan(reader: &Reader<'_>) -> io::Result<Vec<Signature>> {
     let mut found = Vec::new();
     for mark in table::MARKS {

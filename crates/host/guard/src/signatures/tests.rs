@@ -2,13 +2,14 @@
 
 use std::cell::Cell;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
 
 use super::reader::Reader;
-use super::{Signature, probe, probe_bytes, probe_file, scan, table};
+use super::{Signature, probe, probe_file, scan, table};
 
 const MIB: usize = 1 << 20;
 
@@ -19,6 +20,20 @@ fn image(length: usize, marks: &[(usize, &[u8])]) -> Vec<u8> {
         bytes[*offset..offset + mark.len()].copy_from_slice(mark);
     }
     bytes
+}
+
+/// Like [`probe`], for bytes in memory.
+fn probe_bytes(bytes: &[u8]) -> Vec<Signature> {
+    let reader = Reader::new(bytes.len() as u64, true, |buffer, offset| {
+        let from = bytes.get(offset as usize..).unwrap_or_default();
+        let from = from
+            .get(..buffer.len())
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        buffer.copy_from_slice(from);
+        Ok(())
+    });
+    // Reading bytes in memory within their length cannot fail.
+    reader.and_then(|reader| scan(&reader)).unwrap_or_default()
 }
 
 /// Signatures as `what (detail) at byte offset`.

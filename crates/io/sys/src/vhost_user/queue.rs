@@ -51,7 +51,7 @@ struct User {
 
 /// The server returned something that is not in flight.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Invented;
+pub(super) struct UnknownCompletion;
 
 impl User {
     fn end(&self) -> u32 {
@@ -67,15 +67,15 @@ impl Shared {
     }
 
     /// Takes what the server has given back, keeps it for its users, and wakes those that wait.
-    fn take(&mut self) -> Result<(), Invented> {
+    fn take(&mut self) -> Result<(), UnknownCompletion> {
         let mut ended = false;
         while let Some(slot) = self.ring.pop() {
-            let slot = slot.map_err(|_| Invented)?;
-            let user = self.user(slot).ok_or(Invented)?;
+            let slot = slot.map_err(|_| UnknownCompletion)?;
+            let user = self.user(slot).ok_or(UnknownCompletion)?;
             let number = slot - user.first;
             let in_flight = user.in_flight.get_mut(number as usize);
             if !in_flight.is_some_and(std::mem::take) {
-                return Err(Invented);
+                return Err(UnknownCompletion);
             }
             if user.left {
                 ended |= !user.in_flight.contains(&true);
@@ -223,7 +223,7 @@ impl QueueUser {
     }
 
     /// Appends the slots of this user that the server has given back. `into` has room for all slots.
-    pub(super) fn collect(&self, into: &mut Vec<u32>) -> Result<(), Invented> {
+    pub(super) fn collect(&self, into: &mut Vec<u32>) -> Result<(), UnknownCompletion> {
         let shared = &mut *self.queue.shared();
         if let Some(user) = shared.user(self.first) {
             user.waits = false;

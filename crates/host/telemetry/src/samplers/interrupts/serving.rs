@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use iodyno_host::Roots;
+use iodyno_host::{Roots, names};
 
 use crate::scope::Devices;
 
@@ -58,7 +58,7 @@ impl Serving {
         self.by_number.clear();
         self.by_name.clear();
         let names = match &self.devices {
-            Devices::All => listed(&self.sys.join("block")),
+            Devices::All => names(self.sys.join("block")),
             Devices::Named(names) => names.clone(),
         };
         for name in &names {
@@ -104,7 +104,7 @@ impl Serving {
 fn numbers(disk: &Path) -> Vec<String> {
     let above = disk.ancestors().skip(1);
     for device in above.take_while(|path| path.file_name().is_some_and(|name| name != "devices")) {
-        let messages = listed(&device.join("msi_irqs"));
+        let messages = names(device.join("msi_irqs"));
         if !messages.is_empty() {
             return messages;
         }
@@ -121,17 +121,6 @@ fn numbers(disk: &Path) -> Vec<String> {
 fn nvme_controller(disk: &str) -> Option<String> {
     let number = disk.strip_prefix("nvme")?.split(['n', 'c']).next()?;
     is_number(number).then(|| format!("nvme{number}"))
-}
-
-/// The names in a folder, sorted; empty if it cannot be read.
-fn listed(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .collect();
-    names.sort();
-    names
 }
 
 pub(super) fn is_number(text: &str) -> bool {
