@@ -23,10 +23,8 @@ impl Plan {
     fn too_many(&self, rounds: u32) -> Option<String> {
         let jobs = || self.workloads.iter().flat_map(|workload| &workload.jobs);
         // A search can raise depths and numbers of clones.
-        let searched = self.workloads.iter().filter_map(|workload| {
-            let search = workload.search.as_ref()?;
-            Some(search.at(workload, Search::LARGEST))
-        });
+        let searched = self.workloads.iter().filter(|it| it.search.is_some());
+        let searched = searched.map(|it| it.at(Some(Search::LARGEST)).into_owned());
         let searched: Vec<Workload> = searched.collect();
         // The jobs of a workload can run at the same time.
         let most = |of: fn(&Job) -> u64| {

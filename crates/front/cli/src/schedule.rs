@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use iodyno_lab::Remaining;
-use iodyno_model::{Fresh, Layer, Plan, Provision, Workload};
+use iodyno_model::{Fresh, Layer, Plan, Provision};
 use iodyno_report::json::{Makes, Schedule, Scheduled, Searching};
 use iodyno_report::schedule::storage;
 

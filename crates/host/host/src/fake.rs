@@ -18,6 +18,7 @@ pub struct FakeHost {
 
 impl FakeHost {
     /// A host without devices.
+    #[expect(clippy::new_without_default, reason = "it makes a folder")]
     pub fn new() -> FakeHost {
         // In memory, because other tests may keep the disk busy with syncs.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());

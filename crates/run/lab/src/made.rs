@@ -580,7 +580,7 @@ impl<'a> OnNode<'a> {
         match self.find(place) {
             // The files of a virtual machine's disks are in use.
             Some(live) if plan.settling.drop_caches && live.guests.is_empty() => {
-                let mut told = |step: &str| tell(Told::Step(place, self.node.says(step)));
+                let mut told = |step: &str| tell(TargetEvent::Step(place, self.node.says(step)));
                 node.empty_caches(&live.token, stop, &mut told)
             }
             _ => Ok(()),
@@ -641,7 +641,7 @@ impl<'a> OnNode<'a> {
         let node = self.node;
         // Targets that are undone at the same time have one place of progress.
         let place = targets.first().map_or(0, |live| live.configuration);
-        let mut told_step = |step: &str| tell(Told::Step(place, node.says(step)));
+        let mut told_step = |step: &str| tell(TargetEvent::Step(place, node.says(step)));
         let ended = node.node.tear_down(&tokens, self.stop, &mut told_step);
         let mut told: Vec<String> = Vec::new();
         for (live, torn_down) in targets.iter().zip(ended) {

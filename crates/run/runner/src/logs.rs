@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use iodyno_engine::{OpLog, OpRecord};
-use iodyno_guard::{append_output, create_output};
 use iodyno_model::{Direction, FIO_BINS, Histogram, IoPriority, Logs};
 
 use crate::counter_delta::CounterDelta;

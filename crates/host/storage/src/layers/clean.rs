@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use iodyno_host::{Roots, boot_id, mirror_of_socket, text, users};
+use iodyno_host::{Roots, boot_id, mirror_of_socket, users};
 use iodyno_model::Diagnostic;
 use serde::{Deserialize, Serialize};
 

@@ -13,7 +13,7 @@ use iodyno_model::{CommandRun, Diagnostic, Inode};
 use rustix::fs::FlockOperation;
 use rustix::process::Signal;
 
-use crate::journal::{Journal, Step};
+use crate::journal::{Header, Journal, Step};
 
 use super::host::{Host, Invocation};
 use super::lock;
@@ -179,18 +179,20 @@ impl HostOps<'_> {
         }
     }
 
-    /// The steps of other targets that are not undone.
-    pub(crate) fn steps_of_others(&self) -> Vec<Step> {
+    /// The journals of other targets since the host was started.
+    pub(crate) fn others(&self) -> Vec<(Header, Vec<Step>)> {
         let own = self.mark.split('/').next().unwrap_or_default();
         let boot = boot_id(self.host.roots());
         let others = Journal::tokens(self.journals).into_iter();
         let others = others.filter(|token| token != own);
         let found = others.filter_map(|token| Journal::look(self.journals, &token));
-        let steps = found.filter(|(header, _)| header.boot == boot);
-        steps
-            .flat_map(|(_, steps)| steps)
-            .filter(|step| !step.undone)
-            .collect()
+        found.filter(|(header, _)| header.boot == boot).collect()
+    }
+
+    /// The steps of other targets that are not undone.
+    pub(crate) fn steps_of_others(&self) -> Vec<Step> {
+        let steps = self.others().into_iter().flat_map(|(_, steps)| steps);
+        steps.filter(|step| !step.undone).collect()
     }
 
     /// Repeats what fails while something is busy, for some seconds.

@@ -1312,6 +1312,32 @@ fn a_server_whose_only_pool_stays_busy_is_ended_and_another_pool_keeps_it() {
 }
 
 #[test]
+fn a_server_is_ended_when_all_its_pools_stay_busy_and_belong_to_targets_that_end() {
+    let world = World::new();
+    let before = world.state();
+    make(&world, provisions(&world).remove(2)).unwrap();
+    let maker = world.maker();
+    let other = ProvisionRequest {
+        token: "t-2".to_owned(),
+        ..request(provisions(&world).remove(2))
+    };
+    let owner = Owner { pid: 4712, ..DEAD };
+    maker.provision(&other, owner, &|| false, &|_| ()).unwrap();
+    *world.fails.borrow_mut() = Some("zpool destroy");
+    // The process of the other target lives.
+    let stat = format!("4712 (a b) S {} 5 0", "0 ".repeat(18).trim());
+    world.host.write("proc/4712/stat", &stat);
+    let faults = maker.tear_down(TOKEN, &|_| ()).faults;
+    assert!(faults[0].message.contains("busy"), "{faults:?}");
+    fs::remove_dir_all(world.host.path("proc/4712")).unwrap();
+    assert_eq!(maker.tear_down(TOKEN, &|_| ()).faults, []);
+    assert_eq!(world.marked("zfs-fuse").len(), 0);
+    assert_eq!(maker.tear_down("t-2", &|_| ()).faults, []);
+    *world.fails.borrow_mut() = None;
+    assert_eq!(world.state(), before);
+}
+
+#[test]
 fn a_compressed_device_of_another_program_is_kept() {
     let world = World::new();
     let before = world.state();

@@ -310,8 +310,8 @@ impl HostOps<'_> {
 
     /// Destroys a pool. If a process was killed while it used a file, zfs-fuse can take the file for open, and the
     /// pool for busy, for minutes, above all after a forced unmount. The pool is therefore forced only if it stays
-    /// busy, and a server that iodyno started and that has this pool alone is ended instead: the pool is not imported
-    /// again.
+    /// busy, and a server that iodyno started and that has only pools to be destroyed is ended instead: they are not
+    /// imported again.
     fn destroy_pool(&mut self, name: &str) -> Result<(), Diagnostic> {
         let own = format!("{name}/");
         let mounts = mounts::own(self.host.roots()).into_iter();
@@ -323,7 +323,9 @@ impl HostOps<'_> {
         }
         let plain = self.patiently(|ops| ops.undo_by(&["zpool", "destroy", name]).map(drop));
         match plain {
-            Err(fault) if fault.message.contains("busy") && zfs::serves_only(self, name) => {
+            // Its server was ended for another target meanwhile.
+            Err(_) if !zfs::is_imported(self, name) => Ok(()),
+            Err(fault) if fault.message.contains("busy") && zfs::can_end_server(self) => {
                 zfs::end_server(self);
                 Ok(())
             }

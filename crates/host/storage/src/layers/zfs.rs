@@ -12,7 +12,7 @@ use iodyno_host::{Roots, mounts, names, text};
 use iodyno_model::{Diagnostic, Layer, Pinning, ZfsLayer};
 use iodyno_sys::host::zvol_name;
 
-use crate::journal::{Journal, Step};
+use crate::journal::{Header, Journal, Step};
 
 use super::action::Action;
 use super::host::{Host, word};
@@ -189,13 +189,21 @@ pub(crate) fn server_is_idle(ops: &mut HostOps<'_>) -> bool {
         && pools(ops).map_or(true, |pools| pools.is_empty())
 }
 
-/// Whether a server that iodyno started has this pool alone, and no other target needs it.
-pub(crate) fn serves_only(ops: &mut HostOps<'_>, pool: &str) -> bool {
-    let needs = |step: &Step| matches!(step.action, Action::ZfsFuse { .. });
+/// Whether a server that iodyno started has only pools that are to be destroyed: those of this target, of targets that
+/// are being undone, and of targets whose process has ended.
+pub(crate) fn can_end_server(ops: &mut HostOps<'_>) -> bool {
+    let roots = ops.host.roots();
+    let tokens = Journal::tokens(ops.journals).into_iter();
+    let of_targets: Vec<String> = tokens.map(|token| pool(&token)).collect();
+    let kept = |(header, steps): (Header, Vec<Step>)| {
+        let needs = |step: &Step| matches!(step.action, Action::ZfsFuse { .. });
+        let undoes = steps.iter().any(|step| step.undone);
+        !undoes && header.owner.lives(roots) && steps.iter().any(needs)
+    };
     !in_kernel(ops.host)
         && is_own_server(ops)
-        && !ops.steps_of_others().iter().any(needs)
-        && pools(ops).is_ok_and(|pools| pools == [pool])
+        && !ops.others().into_iter().any(kept)
+        && pools(ops).is_ok_and(|pools| pools.iter().all(|name| of_targets.contains(name)))
 }
 
 /// Ends the server and all that it has imported.
