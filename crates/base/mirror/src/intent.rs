@@ -20,8 +20,8 @@
 
 use uuid::Uuid;
 
-use crate::superblock::BLOCK;
-
+/// Length of a superblock and of a block of the log, bytes.
+pub const BLOCK: usize = 4096;
 /// Largest number of blocks of a log.
 pub const MOST_BLOCKS: u64 = 64;
 /// Regions in a block.

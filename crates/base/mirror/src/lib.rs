@@ -7,9 +7,11 @@
 //! What is stored on a leg: the [`superblock`] and the write-intent log ([`intent`]). [`assembly`] decides which legs belong together.
 
 pub mod assembly;
+mod atomics;
 pub mod core;
 pub mod intent;
 mod legs;
+mod marks;
 mod policy;
 mod queue;
 mod ranges;
@@ -17,8 +19,9 @@ pub mod shared;
 pub mod superblock;
 
 pub use legs::LegSet;
+pub use marks::{Marks, Totals};
 pub use policy::{
     Adaptive, LeastPending, LegView, MdRaid1, Modulo, OpenZfs, PolicyKind, PowerOfTwo, ReadPolicy,
     ReadRequest, RoundRobin, UnknownPolicy,
 };
-pub use queue::{Command, LegQueue, QueueSettings, Totals, Transfer};
+pub use queue::{Command, LegQueue, QueueSettings, Transfer};

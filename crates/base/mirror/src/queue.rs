@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::LegView;
-use crate::shared::Marks;
+use crate::marks::{Marks, Totals};
 
 /// Settings of a [`LegQueue`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,39 +54,6 @@ pub struct Command {
 impl Command {
     fn end(&self) -> u64 {
         self.offset + self.length
-    }
-}
-
-/// What a queue has issued so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Requests.
-    pub requests: u64,
-    /// Commands that contained them.
-    pub commands: u64,
-    /// Commands that did not begin where the one before ended.
-    pub moves: u64,
-}
-
-impl Totals {
-    /// Share of the requests that were merged with another one.
-    pub fn merged(&self) -> f64 {
-        1.0 - self.commands as f64 / self.requests.max(1) as f64
-    }
-
-    /// Share of the requests that were merged with the one before it or followed it without a gap.
-    pub fn continued(&self) -> f64 {
-        1.0 - self.moves as f64 / self.requests.max(1) as f64
-    }
-}
-
-impl std::iter::Sum for Totals {
-    fn sum<I: Iterator<Item = Totals>>(parts: I) -> Totals {
-        parts.fold(Totals::default(), |sum, part| Totals {
-            requests: sum.requests + part.requests,
-            commands: sum.commands + part.commands,
-            moves: sum.moves + part.moves,
-        })
     }
 }
 

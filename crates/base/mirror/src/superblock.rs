@@ -38,9 +38,8 @@
 use uuid::Uuid;
 
 use crate::intent;
+pub use crate::intent::BLOCK;
 
-/// Length of a superblock and of a block of the log, bytes.
-pub const BLOCK: usize = 4096;
 /// Offsets of the two copies.
 pub const COPIES: [u64; 2] = [0, 512 << 10];
 /// Offset of the write-intent log.

@@ -77,11 +77,7 @@ impl GuestRequest {
         })
     }
 
-    pub(crate) fn head_index(&self) -> u16 {
-        self.index
-    }
-
-    pub(crate) fn reply_parts(&self) -> &[(GuestAddress, usize)] {
+    fn reply_parts(&self) -> &[(GuestAddress, usize)] {
         &self.parts[self.readable..]
     }
 
@@ -146,6 +142,8 @@ impl Request for GuestRequest {
             false => answered.written as usize,
         };
         let answer = (changed, answered.written);
-        self.ring.answer(&self, self.pooled, answer, notify);
+        let reply = self.reply_parts();
+        self.ring
+            .answer(self.index, reply, self.pooled, answer, notify);
     }
 }

@@ -7,12 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use iodyno_vhost::{DirtyLog, MOST_DESCRIPTORS, Ring, signal};
+use iodyno_vhost::{DescriptorTable, DirtyLog, MOST_DESCRIPTORS, Ring, signal};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use vhost::vhost_user::{Error, Result};
 use vm_memory::{GuestAddress, GuestMemoryMmap};
-
-use crate::guest_request::GuestRequest;
 
 /// Requests of a batch.
 pub(crate) const MOST_TAKEN: usize = 256;
@@ -142,8 +140,19 @@ impl SharedRing {
     }
 
     /// Takes the requests that are in the ring. If there are none, and its thread is going to sleep, the client notifies it of the next
-    /// ones.
-    pub(crate) fn take(self: &Arc<SharedRing>, batch: &mut Vec<GuestRequest>, sleeps: bool) {
+    /// ones. `request` reads one from its chain; `None`: it cannot be answered.
+    pub(crate) fn take<T>(
+        self: &Arc<SharedRing>,
+        batch: &mut Vec<T>,
+        sleeps: bool,
+        request: impl Fn(
+            Arc<SharedRing>,
+            Arc<GuestMemoryMmap>,
+            DescriptorTable,
+            u16,
+            Instant,
+        ) -> Option<T>,
+    ) {
         let mut state = self.state();
         loop {
             if !state.runs() {
@@ -157,9 +166,8 @@ impl SharedRing {
                     break;
                 };
                 let (ring, table) = (Arc::clone(self), state.ring.table());
-                match GuestRequest::new(ring, Arc::clone(&memory), table, head, now) {
+                match request(ring, Arc::clone(&memory), table, head, now) {
                     Some(request) => batch.push(request),
-                    // What cannot be answered.
                     None => state.answer(head, &[], 0, 0),
                 }
             }
@@ -178,7 +186,8 @@ impl SharedRing {
     /// A request was answered in its parts of memory. `notify`: the client must learn of it at once.
     pub(crate) fn answer(
         &self,
-        request: &GuestRequest,
+        head: u16,
+        reply: &[(GuestAddress, usize)],
         pooled: bool,
         (changed, written): (usize, u32),
         notify: bool,
@@ -188,12 +197,7 @@ impl SharedRing {
             let more = state.ring.has_more(&state.memory);
             state.early |= more;
         }
-        state.answer(
-            request.head_index(),
-            request.reply_parts(),
-            changed,
-            written,
-        );
+        state.answer(head, reply, changed, written);
         let event = match notify {
             true => state.event(),
             false => None,

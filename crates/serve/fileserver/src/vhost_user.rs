@@ -154,7 +154,7 @@ fn work_ring(
         ring.notify();
     }
     while !worker.replaced() {
-        ring.take(batch, false);
+        ring.take(batch, false, GuestRequest::new);
         if let (Some(slept), false) = (empty.take(), batch.is_empty()) {
             spin.slept(slept.elapsed());
         }
@@ -163,7 +163,7 @@ fn work_ring(
             if spin.spins() {
                 while batch.is_empty() && start.elapsed() < SPINS {
                     std::hint::spin_loop();
-                    ring.take(batch, false);
+                    ring.take(batch, false, GuestRequest::new);
                 }
                 spin.spun((!batch.is_empty()).then(|| start.elapsed()));
             } else {
@@ -171,7 +171,7 @@ fn work_ring(
             }
         }
         if batch.is_empty() {
-            ring.take(batch, true);
+            ring.take(batch, true, GuestRequest::new);
         }
         if batch.is_empty() {
             break;

@@ -1,0 +1,12 @@
+//! Atomics, or those of the checker.
+
+#[cfg(all(test, loom))]
+pub(crate) use loom::{
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+    thread::yield_now,
+};
+#[cfg(not(all(test, loom)))]
+pub(crate) use std::{
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+    thread::yield_now,
+};
