@@ -163,6 +163,9 @@ pub(crate) trait Host {
     ) -> Result<(), PortError>;
 }
 
+/// How often, 1 ms apart, the environment of a process is read that seems to have none.
+const REPLACING: u32 = 20;
+
 /// This host.
 #[derive(Debug)]
 pub(crate) struct ThisHost {
@@ -176,10 +179,19 @@ impl ThisHost {
         }
     }
 
-    /// Whether a process was started with this mark. A process that has exited has no environment.
+    /// Whether a process was started with this mark. A process that has exited has no environment, and neither has, for a
+    /// moment, one that replaces its program, as `taskset` does.
     fn has_mark(&self, process: u32, mark: &str) -> bool {
-        let path = self.roots.proc.join(process.to_string()).join("environ");
-        let environment = fs::read(path).unwrap_or_default();
+        let folder = self.roots.proc.join(process.to_string());
+        let read = || fs::read(folder.join("environ")).unwrap_or_default();
+        let mut environment = read();
+        for _ in 0..REPLACING {
+            if !environment.is_empty() || folder.join("exe").read_link().is_err() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+            environment = read();
+        }
         let wanted = format!("{STEP_VARIABLE}={mark}");
         environment
             .split(|byte| *byte == 0)

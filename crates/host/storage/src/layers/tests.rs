@@ -732,6 +732,15 @@ const DEAD: Owner = Owner {
     start: 5,
 };
 
+impl World {
+    /// The owner of a process that is made on the simulated host.
+    fn living(&self, pid: u32) -> Owner {
+        let stat = format!("{pid} (a b) S {} 5 0", "0 ".repeat(18).trim());
+        self.host.write(&format!("proc/{pid}/stat"), &stat);
+        Owner::of(&self.host.roots, pid).unwrap()
+    }
+}
+
 fn make(world: &World, provision: Provision) -> Result<super::Provisioned, Vec<String>> {
     let made = world
         .maker()
@@ -1004,11 +1013,7 @@ fn a_stop_undoes_what_was_made() {
 #[test]
 fn clean_leaves_targets_alone_that_are_used_and_a_dry_run_leaves_all_alone() {
     let world = World::new();
-    world.host.write(
-        "proc/4711/stat",
-        &format!("4711 (a b) S {} 5 0", "0 ".repeat(18).trim()),
-    );
-    assert_eq!(Owner::of(&world.host.roots, 4711), Some(DEAD));
+    assert_eq!(world.living(4711), DEAD);
     make(&world, provisions(&world).remove(0)).unwrap();
     let used = world.state();
     assert_eq!(world.maker().clean(false, &|_| ()).orphans, []);
@@ -1215,6 +1220,39 @@ fn the_zfs_fuse_of_a_container_is_not_ended_from_outside() {
 }
 
 #[test]
+fn the_zfs_fuse_of_a_container_does_not_wait_for_targets_outside() {
+    let world = World::new();
+    let owner = world.living(4712);
+    let enter = |process: &str, namespace: &str| {
+        let folder = world.host.path("proc").join(process).join("ns");
+        fs::create_dir_all(&folder).unwrap();
+        let _ = fs::remove_file(folder.join("mnt"));
+        symlink(namespace, folder.join("mnt")).unwrap();
+    };
+    enter("self", "mnt:[1]");
+    enter("4712", "mnt:[1]");
+    let maker = world.maker();
+    let outside = ProvisionRequest {
+        token: "t-2".to_owned(),
+        ..request(provisions(&world).remove(2))
+    };
+    maker
+        .provision(&outside, owner, &|| false, &|_| ())
+        .unwrap();
+    let pools = std::mem::take(&mut *world.pools.borrow_mut());
+    enter("self", "mnt:[2]");
+    make(&world, provisions(&world).remove(2)).unwrap();
+    *world.fails.borrow_mut() = Some("zpool destroy");
+    assert_eq!(maker.tear_down(TOKEN, &|_| ()).faults, []);
+    assert_eq!(world.marked("zfs-fuse mnt:[2]").len(), 0);
+    assert_eq!(world.marked("zfs-fuse mnt:[1]").len(), 1);
+    *world.fails.borrow_mut() = None;
+    enter("self", "mnt:[1]");
+    *world.pools.borrow_mut() = pools;
+    assert_eq!(maker.tear_down("t-2", &|_| ()).faults, []);
+}
+
+#[test]
 fn servers_run_on_the_cpus_that_their_layer_names() {
     let world = World::new();
     world.host.write("sys/devices/system/cpu/online", "0-3\n");
@@ -1270,7 +1308,7 @@ fn zfs_fuse_is_kept_for_a_target_that_has_not_made_its_pool_yet() {
         "t-2",
         "b",
         "one".to_owned(),
-        DEAD,
+        world.living(4712),
         provisions(&world).remove(2),
     );
     let mut other = Journal::begin(&maker.folders.journals, header, &world).unwrap();
@@ -1321,12 +1359,9 @@ fn a_server_is_ended_when_all_its_pools_stay_busy_and_belong_to_targets_that_end
         token: "t-2".to_owned(),
         ..request(provisions(&world).remove(2))
     };
-    let owner = Owner { pid: 4712, ..DEAD };
+    let owner = world.living(4712);
     maker.provision(&other, owner, &|| false, &|_| ()).unwrap();
     *world.fails.borrow_mut() = Some("zpool destroy");
-    // The process of the other target lives.
-    let stat = format!("4712 (a b) S {} 5 0", "0 ".repeat(18).trim());
-    world.host.write("proc/4712/stat", &stat);
     let faults = maker.tear_down(TOKEN, &|_| ()).faults;
     assert!(faults[0].message.contains("busy"), "{faults:?}");
     fs::remove_dir_all(world.host.path("proc/4712")).unwrap();

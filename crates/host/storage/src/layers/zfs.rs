@@ -181,28 +181,35 @@ pub(crate) fn start_server(
         .hint("start it by hand: `zfs-fuse --no-daemon`"))
 }
 
+/// The steps of the targets that use the server of this mount namespace, or are about to. Those of a process that has ended
+/// need it only as long as they have pools.
+fn users(ops: &HostOps<'_>) -> Vec<Vec<Step>> {
+    let roots = ops.host.roots();
+    let namespace = |process: &str| fs::read_link(roots.proc.join(process).join("ns/mnt")).ok();
+    let here = |(header, steps): &(Header, Vec<Step>)| {
+        let needs = |step: &Step| !step.undone && matches!(step.action, Action::ZfsFuse { .. });
+        let of_owner = namespace(&header.owner.pid.to_string());
+        let same = of_owner.is_none() || of_owner == namespace("self");
+        same && header.owner.lives(roots) && steps.iter().any(needs)
+    };
+    let others = ops.others().into_iter().filter(here);
+    others.map(|(_, steps)| steps).collect()
+}
+
 /// Whether there is a server that iodyno started and that no target uses any more, not even one that is only about to.
 pub(crate) fn server_is_idle(ops: &mut HostOps<'_>) -> bool {
-    let needs = |step: &Step| matches!(step.action, Action::ZfsFuse { .. });
-    is_own_server(ops)
-        && !ops.steps_of_others().iter().any(needs)
-        && pools(ops).map_or(true, |pools| pools.is_empty())
+    is_own_server(ops) && users(ops).is_empty() && pools(ops).map_or(true, |pools| pools.is_empty())
 }
 
 /// Whether a server that iodyno started has only pools that are to be destroyed: those of this target, of targets that
 /// are being undone, and of targets whose process has ended.
 pub(crate) fn can_end_server(ops: &mut HostOps<'_>) -> bool {
-    let roots = ops.host.roots();
     let tokens = Journal::tokens(ops.journals).into_iter();
     let of_targets: Vec<String> = tokens.map(|token| pool(&token)).collect();
-    let kept = |(header, steps): (Header, Vec<Step>)| {
-        let needs = |step: &Step| matches!(step.action, Action::ZfsFuse { .. });
-        let undoes = steps.iter().any(|step| step.undone);
-        !undoes && header.owner.lives(roots) && steps.iter().any(needs)
-    };
+    let kept = |steps: Vec<Step>| !steps.iter().any(|step| step.undone);
     !in_kernel(ops.host)
         && is_own_server(ops)
-        && !ops.others().into_iter().any(kept)
+        && !users(ops).into_iter().any(kept)
         && pools(ops).is_ok_and(|pools| pools.iter().all(|name| of_targets.contains(name)))
 }
 
