@@ -3,9 +3,5 @@
 #![allow(clippy::print_stdout)]
 
 fn main() {
-    print!(
-        "{}\n{}",
-        iodyno_experiment::fileops::names_markdown(),
-        iodyno_experiment::fileops::effects_markdown()
-    );
+    print!("{}", iodyno_experiment::fileops::names_markdown());
 }

@@ -4,15 +4,10 @@ use std::fmt::Write;
 
 use crate::keys::{CONFIGURATION, FILE, KINDS, Key, Kind, NODE, TABLE, WORKLOAD, layer_keys};
 
-/// Where tests show the effect of each key; their program writes it.
-const EFFECTS: &str = concat!(
-    include_str!("effects.txt"),
-    include_str!("layer_effects.txt")
-);
-
-/// The keys of one table, with the heading and the prefix of their names.
+/// The keys of one table, with the heading, a sentence below it, and the prefix of their names.
 struct Part {
     title: String,
+    about: &'static str,
     prefix: String,
     keys: &'static [Key],
 }
@@ -21,9 +16,25 @@ fn part(title: impl Into<String>, prefix: impl Into<String>, keys: &'static [Key
     let (title, prefix) = (title.into(), prefix.into());
     Part {
         title,
+        about: "",
         prefix,
         keys,
     }
+}
+
+/// The part of a key whose value is a table; `of`: to what it belongs.
+fn inner(key: &'static Key, of: &str, prefix: &str) -> Option<Part> {
+    let Kind::Table(keys) = key.kind else {
+        return None;
+    };
+    Some(Part {
+        about: key.about,
+        ..part(
+            format!("`{}`{of}", key.name),
+            format!("{prefix}{}.", key.name),
+            keys,
+        )
+    })
 }
 
 /// All keys by table. Those of a layer begin with its kind.
@@ -32,30 +43,20 @@ fn parts() -> Vec<Part> {
         part("The file", "", FILE),
         part("`[configuration.NAME]`", "configuration.", CONFIGURATION),
     ];
-    for kind in KINDS {
-        let keys = layer_keys(kind);
-        parts.push(part(format!("`{kind}`"), format!("{kind}."), keys));
-        let inner = nested(keys);
-        parts.extend(inner.map(|(key, keys)| {
-            part(
-                format!("`{key}` of `{kind}`"),
-                format!("{kind}.{key}."),
-                keys,
-            )
-        }));
+    let (layers, others): (Vec<&Key>, Vec<&Key>) = CONFIGURATION
+        .iter()
+        .partition(|key| KINDS.contains(&key.name));
+    for layer in layers {
+        parts.extend(inner(layer, "", ""));
+        let (of, prefix) = (format!(" of `{}`", layer.name), format!("{}.", layer.name));
+        let keys = layer_keys(layer.name).iter();
+        parts.extend(keys.filter_map(|key| inner(key, &of, &prefix)));
     }
-    let others = nested(CONFIGURATION).filter(|(key, _)| !KINDS.contains(key));
-    let other = |(key, keys)| {
-        part(
-            format!("`{key}` of a configuration"),
-            format!("{key}."),
-            keys,
-        )
-    };
-    parts.extend(others.map(other));
+    let others = others.into_iter();
+    parts.extend(others.filter_map(|key| inner(key, " of a configuration", "")));
     parts.push(part("`[workload.NAME]`", "workload.", WORKLOAD));
-    let other = |(key, keys)| part(format!("`{key}` of a workload"), format!("{key}."), keys);
-    parts.extend(nested(WORKLOAD).map(other));
+    let keys = WORKLOAD.iter();
+    parts.extend(keys.filter_map(|key| inner(key, " of a workload", "")));
     parts.push(part("`[node.NAME]`", "node.", NODE));
     parts.push(part("`[table]`", "table.", TABLE));
     parts
@@ -81,60 +82,52 @@ pub fn reference_markdown() -> String {
     text.trim_end().to_owned() + "\n"
 }
 
-fn nested(keys: &'static [Key]) -> impl Iterator<Item = (&'static str, &'static [Key])> {
-    keys.iter().filter_map(|key| match key.kind {
-        Kind::Table(keys) => Some((key.name, keys)),
-        _ => None,
-    })
-}
-
-fn section(
-    Part {
-        title,
-        prefix,
-        keys,
-    }: &Part,
-) -> String {
-    let mut text = format!(
-        "### {title}\n\n| key | value | default | effect shown in | description |\n|---|---|---|---|---|\n"
-    );
-    for key in *keys {
-        let (name, kind, default) = (key.name, in_words(key.kind), key.default);
-        let full = format!("{prefix}{name}");
-        let mut effects = EFFECTS.lines().filter_map(|line| line.split_once(": "));
-        let seen = effects
-            .find(|(key, _)| *key == full)
-            .map_or("", |(_, seen)| seen);
+fn section(part: &Part) -> String {
+    let mut text = format!("### {}\n\n", part.title);
+    if !part.about.is_empty() {
+        let _ = write!(text, "{}\n\n", part.about);
+    }
+    text += "| key | value | default | description |\n|---|---|---|---|\n";
+    // Keys with tables of their own have a heading. Neighbours that differ in their name only share a row.
+    let keys: Vec<&Key> = (part.keys.iter())
+        .filter(|key| !matches!(key.kind, Kind::Table(_)))
+        .collect();
+    let rest = |key: &Key| {
         let about = key.about.replace('|', "\\|");
-        let _ = writeln!(text, "| `{name}` | {kind} | {default} | {seen} | {about} |");
+        format!("{} | {} | {about} |", in_words(key.kind), key.default)
+    };
+    for alike in keys.chunk_by(|one, next| rest(one) == rest(next)) {
+        let names: Vec<String> = alike.iter().map(|key| format!("`{}`", key.name)).collect();
+        let _ = writeln!(text, "| {} | {}", names.join(", "), rest(alike[0]));
     }
     text + "\n"
 }
 
 fn in_words(kind: Kind) -> String {
-    match kind {
-        Kind::Text => "a string".to_owned(),
-        Kind::Switch => "`true` or `false`".to_owned(),
-        Kind::Count(..) => "a whole number".to_owned(),
-        Kind::Size(_) => "a size: `\"4GiB\"`".to_owned(),
-        Kind::Sector => "a number of bytes: `4096`".to_owned(),
-        Kind::Time(_) => "a time: `\"60s\"`".to_owned(),
-        Kind::Percent => "a percentage: `\"3%\"`".to_owned(),
+    let text = match kind {
         Kind::Words(words) => {
             let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
-            words.join(", ")
+            return words.join(", ");
         }
-        Kind::Texts => "a string or several".to_owned(),
-        Kind::Scalars => "a table of strings, numbers and switches".to_owned(),
-        Kind::Parameters => "a table: values, or `{ about, default }`".to_owned(),
-        Kind::Table(_) => "a table, see below".to_owned(),
-        Kind::Layers => "tables with `kind` and its options".to_owned(),
-        Kind::Named(_) => "tables by name, see below".to_owned(),
-        Kind::NamedScalars => "tables of parameters by name".to_owned(),
-        Kind::Axes => "arrays, or tables of labels".to_owned(),
-        Kind::Zip => "names of axes".to_owned(),
-        Kind::Exclude => "tables of labels by axis".to_owned(),
-        Kind::Fio => "a path, several, or a table of options".to_owned(),
-        Kind::FileOperations => "a name, several, or a table".to_owned(),
-    }
+        Kind::Text => "string",
+        Kind::Switch => "`true`/`false`",
+        Kind::Count(..) => "number",
+        Kind::Size(_) => "size",
+        Kind::Sector => "bytes",
+        Kind::Time(_) => "time",
+        Kind::Percent => "percentage",
+        Kind::Texts => "string(s)",
+        Kind::Scalars => "table of values",
+        Kind::Parameters => "table: values, or `{ about, default }`",
+        Kind::Table(_) => "table",
+        Kind::Layers => "tables with `kind` and its options",
+        Kind::Named(_) => "tables by name",
+        Kind::NamedScalars => "tables of parameters by name",
+        Kind::Axes => "arrays, or tables of labels",
+        Kind::Zip => "names of axes",
+        Kind::Exclude => "tables of labels by axis",
+        Kind::Fio => "path(s), or table of options",
+        Kind::FileOperations => "name(s), or table",
+    };
+    text.to_owned()
 }

@@ -11,5 +11,5 @@ mod text;
 
 pub use problem::Problem;
 pub use spec::{OptionSpec, Status, Unit, differs, ignored, refused};
-pub use table::Table;
+pub use table::{Table, by_reason};
 pub use text::{one_of, quoted, switch, value_of};

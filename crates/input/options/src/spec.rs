@@ -74,6 +74,24 @@ impl Unit {
         text.to_owned()
     }
 
+    /// The words used in tables.
+    pub fn brief(self) -> String {
+        let ticked = |forms: &[&str]| {
+            let forms: Vec<String> = forms.iter().map(|form| format!("`{form}`")).collect();
+            forms.join(", ")
+        };
+        match self {
+            Unit::Nothing => String::new(),
+            Unit::Boolean => "0/1".to_owned(),
+            Unit::Switch => "on/off".to_owned(),
+            Unit::Bytes => "bytes".to_owned(),
+            Unit::Numbers => "`0-3,5`".to_owned(),
+            Unit::Words(words) => words.join(", "),
+            Unit::Forms(forms) => ticked(forms),
+            unit => unit.describe().trim_start_matches("a ").to_owned(),
+        }
+    }
+
     /// Whether a value has a fixed form; otherwise it can be any text.
     pub fn has_fixed_form(self) -> bool {
         !matches!(
@@ -129,12 +147,12 @@ pub enum Status<T> {
 }
 
 impl<T> Status<T> {
-    /// The words used in documentation.
-    pub fn describe(&self) -> String {
+    /// Why it is not supported, and the alternative; empty for a supported one.
+    pub fn reason(&self) -> String {
         match self {
-            Status::Honoured(_) => "honoured".to_owned(),
-            Status::Ignored { why, .. } => format!("ignored: {why}"),
-            Status::Refused { why, instead } => format!("refused: {why}; {instead}"),
+            Status::Honoured(_) => String::new(),
+            Status::Ignored { why, .. } => (*why).to_owned(),
+            Status::Refused { why, instead } => format!("{why}; {instead}"),
         }
     }
 }
@@ -228,16 +246,6 @@ impl<S: Copy> OptionSpec<S> {
     /// Whether it is supported.
     pub fn honoured(&self) -> bool {
         matches!(self.status, Status::Honoured(_))
-    }
-
-    /// How it is treated, and where the effect of a supported one is seen, by lines of the form `NAME: WHERE`.
-    pub fn described(&self, effects: &str) -> String {
-        let mut lines = effects.lines().filter_map(|line| line.split_once(": "));
-        let status = self.status.describe();
-        match lines.find(|(name, _)| *name == self.name) {
-            Some((_, place)) if self.honoured() => format!("{status}: {place}"),
-            _ => status,
-        }
     }
 
     /// All names.

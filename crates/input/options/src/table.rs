@@ -59,42 +59,76 @@ impl<S: Copy> Table<S> {
         counts
     }
 
-    /// The options as Markdown: a heading and a table for each topic.
-    ///
-    /// `effects`: lines of the form `NAME: WHERE`, for supported options whose effect a test shows.
-    pub fn markdown(&self, effects: &str) -> String {
+    /// The supported options as Markdown: a heading and a table for each topic that has some.
+    pub fn markdown(&self) -> String {
         let mut text = String::new();
         for (topic, options) in self.topics {
-            let _ = write!(
-                text,
-                "## {topic}\n\n| option | value | default | status | description |\n|---|---|---|---|---|\n"
-            );
-            for option in options.iter() {
-                let _ = writeln!(text, "{}", self.row(option, effects));
+            let rows: Vec<String> = options
+                .iter()
+                .filter(|option| option.honoured())
+                .map(|option| self.row(option))
+                .collect();
+            if !rows.is_empty() {
+                let _ = write!(
+                    text,
+                    "## {topic}\n\n| option | value | default | description |\n|---|---|---|---|\n{}\n",
+                    rows.concat()
+                );
             }
-            text.push('\n');
         }
         text
     }
 
-    fn row(&self, option: &OptionSpec<S>, effects: &str) -> String {
+    /// The options that are ignored, or those that are refused, as a Markdown table by reason.
+    pub fn unsupported(&self, refused: bool) -> String {
+        let options = self.options().filter(|option| match option.status {
+            Status::Honoured(_) => false,
+            Status::Ignored { .. } => !refused,
+            Status::Refused { .. } => refused,
+        });
+        by_reason(options.map(|option| (self.names(option), option.status.reason())))
+    }
+
+    fn names(&self, option: &OptionSpec<S>) -> String {
         let names: Vec<String> = option
             .names()
             .map(|name| format!("`{}{name}`", self.dashes))
             .collect();
+        names.join(", ")
+    }
+
+    fn row(&self, option: &OptionSpec<S>) -> String {
         let default = match option.default {
             "" => String::new(),
             default => format!("`{default}`"),
         };
         let cells = [
-            names.join(", "),
-            option.unit.describe(),
+            self.names(option),
+            option.unit.brief(),
             default,
-            option.described(effects),
             option.text.to_owned(),
         ];
-        // A bar would end the table cell.
-        let cells = cells.map(|cell| cell.replace('|', "\\|"));
-        format!("| {} |", cells.join(" | "))
+        format!("| {} |\n", cells.map(|cell| in_cell(&cell)).join(" | "))
     }
+}
+
+/// A Markdown table of names with a reason: those with the same one share a row.
+pub fn by_reason(items: impl Iterator<Item = (String, String)>) -> String {
+    let mut rows: Vec<(String, String)> = Vec::new();
+    for (names, reason) in items {
+        match rows.iter_mut().find(|(_, known)| *known == reason) {
+            Some((row, _)) => row.extend([", ", &names]),
+            None => rows.push((names, reason)),
+        }
+    }
+    let rows: String = rows
+        .iter()
+        .map(|(names, reason)| format!("| {names} | {} |\n", in_cell(reason)))
+        .collect();
+    format!("| name | reason |\n|---|---|\n{rows}")
+}
+
+/// A bar would end the table cell.
+fn in_cell(text: &str) -> String {
+    text.replace('|', "\\|")
 }

@@ -289,7 +289,7 @@ impl Language {
         match std::fs::read_to_string(&path)? == text {
             true => Ok(()),
             false => Err(format!(
-                "{} is not what the cases say: update it with IODYNO_GOLDEN=update, then the page of the options",
+                "{} is not what the cases say: update it with IODYNO_GOLDEN=update",
                 self.table
             )
             .into()),
