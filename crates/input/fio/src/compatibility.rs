@@ -8,12 +8,25 @@ use super::engines::{ENGINES, EngineSpec};
 use super::flags::FLAGS;
 use super::options::OPTIONS;
 
+/// Options of iodyno's own.
+const OWN: [&str; 7] = [
+    "uri",
+    "sim_device",
+    "sim_latency",
+    "sim_servers",
+    "sim_faults",
+    "sim_clock",
+    "verify_header",
+];
+
 /// docs/fio-compatibility.md.
 pub fn compatibility_markdown() -> String {
     let mut text = String::new();
     introduction(&mut text);
-    text.push_str(&OPTIONS.markdown());
-    text.push_str("## Ignored options\n\nThey are accepted without effect, with a warning if the measurement may differ from fio's.\n\n");
+    text.push_str("## Supported options\n\n`iodyno fio --cmdhelp=OPTION` prints value, default and description of each.\n\n");
+    text.push_str(&OPTIONS.supported());
+    own_options(&mut text);
+    text.push_str("\n## Ignored options\n\nThey are accepted without effect, with a warning if the measurement may differ from fio's.\n\n");
     text.push_str(&OPTIONS.unsupported(false));
     text.push_str("\n## Refused options\n\nA job with one of them is not run.\n\n");
     text.push_str(&OPTIONS.unsupported(true));
@@ -31,8 +44,7 @@ fn introduction(text: &mut String) {
          [For fio's users](fio-users.md) is the introduction.\n\n\
          <!-- Generated: `cargo run -p iodyno-fio --example fio_compatibility > docs/fio-compatibility.md`. -->\n\n\
          Of {} options, {honoured} are honoured, {ignored} are ignored and {refused} are refused. An ignored or refused \
-         option is accepted\nsilently with a value that has no effect, such as `lockmem=0`. \
-         `iodyno fio --cmdhelp=OPTION` describes each option.\n\n",
+         option is accepted\nsilently with a value that has no effect, such as `lockmem=0`.\n\n",
         honoured + ignored + refused,
     );
     text.push_str(IN_PLACE);
@@ -116,6 +128,9 @@ What follows “fio” is its own behaviour. Other rows clarify, warn or refuse.
 | `fill_fs` with `fallocate` | space is reserved, and without it the job fails; fio reserves none |
 | `file_append` with `loops`, `io_size` or `time_based` | later passes overwrite what the first appended; fio: a sequential job ends after the first |
 | `filecreate`, `filestat`, `filedelete`, `dircreate`, `dirstat`, `dirdelete` | work in a folder that the trial creates in `directory` and removes; `filename` only sets how many files there are and in which folder. fio removes or changes the named files |
+| `openfiles` | all files are opened before the start; more than `ulimit -Hn` are refused |
+| `opendir` | links and other kinds of files are left out |
+| `exec_prerun`, `exec_postrun` | run with `--allow-exec` |
 | a trim of a file | punches a hole; fio 3.42: ENOTTY |
 | `read_iolog` with names of files to write | refused unless the job or the command [names the file](traces.md); fio writes to it |
 | `write_iolog` with a file that exists | replaces it; fio appends, and cannot replay the result |
@@ -128,7 +143,7 @@ What follows “fio” is its own behaviour. Other rows clarify, warn or refuse.
 | different smallest blocks for reads and writes, or `bs=4k,64k` with one direction | offsets are multiples of each direction's smallest block; fio counts in the smallest of all, and ends some of these jobs early |
 | `rwmixread`, `percentage_random` | the same shares by other draws; the number of reads differs by some ops |
 | `rw=randread:N` where the block size does not divide `size` | continues; fio ends the job at the partial block |
-| `random_distribution=sequence` | the list applies to each file and repeats; fio continues it from file to file, and ends the job |
+| `random_distribution=sequence` | a list of up to 64 blocks of each file, which repeats; fio continues it from file to file, and ends the job |
 | `serialize_overlap` | applies within a file; fio: also to ops on different files with overlapping offsets |
 | `sprandom` | fio's model with exact formulas, which fio approximates. Files instead of a disk have to be one file |
 | sequential writes with `loops` and `io_size` above `size` | `io_size` per loop, as fio after 3.42; 3.42: the larger of `io_size` and `loops` × `size` |
@@ -139,6 +154,9 @@ What follows “fio” is its own behaviour. Other rows clarify, warn or refuse.
 | `steadystate` | checks count from the start of the job's measured time; fio checks all jobs at once, so its first value can cover part of an interval |
 | `steadystate=lat:100us` | 100 µs; fio: 100 ns |
 | `cpuio` | spins in every `cpumode`; ops have 0 bytes; `runtime` is required |
+| `rate_min`, `rate_iops_min` | the first 2 s are not checked |
+| `fixedbufs`, `registerfiles` | on by default if the kernel supports them |
+| `iodepth_batch` | one by default; with io_uring the number in flight, or all if none is in flight |
 | `cmdprio_percentage`, `cmdprio_bssplit` | also with `sim`; a warning with other engines than libaio and io_uring, where fio refuses the job |
 
 ### Zones
@@ -172,8 +190,8 @@ What follows “fio” is its own behaviour. Other rows clarify, warn or refuse.
 | `verify` with `time_based` | reads back after the runtime; fio only with `verify_backlog` |
 | `verify` with `io_size` above `size` | writes all of `io_size`, then verifies, as sequential writes in fio after 3.42; 3.42 verifies after each pass, counts these reads and writes less |
 | `verify_only` with `rw=write` | fio's formats also count the writes, although none is made; iodyno's results do not |
-| `verify_header` | iodyno's own: [headers](verification.md#headers) |
 | `verify_state_save` | one record in the state folder; fio: a file `…-verify.state` per job in the current folder |
+| `verify_dump` | at most 64 blocks per clone, in the current folder |
 | `trim_percentage` | exactly this share, evenly spread; fio draws. Blocks due at the end are trimmed before verification. Trims count towards `number_ios`, not `size` |
 | the same with `verify_backlog` | blocks are trimmed; fio 3.42 does not trim |
 | the same with `trim_verify_zero=0` | trimmed blocks are not checked; fio 3.42 fails |
@@ -190,6 +208,17 @@ What follows “fio” is its own behaviour. Other rows clarify, warn or refuse.
 | results before the end (`--status-interval`, SIGUSR1) | disk statistics may end up to a second before the rest. CPU time, context switches, page faults and the distribution of depths are 0 until the end |
 
 ";
+
+fn own_options(text: &mut String) {
+    text.push_str("\nOptions that fio does not have, or not in this form:\n\n| option | value | default | description |\n|---|---|---|---|\n");
+    for option in OPTIONS
+        .options()
+        .filter(|option| OWN.contains(&option.name))
+    {
+        let (name, value, default) = (option.name, option.unit.describe(), option.default);
+        let _ = writeln!(text, "| `{name}` | {value} | {default} | {} |", option.text);
+    }
+}
 
 fn engines(text: &mut String) {
     text.push_str("\n## Engines\n\n| engine | what it is |\n|---|---|\n");

@@ -74,24 +74,6 @@ impl Unit {
         text.to_owned()
     }
 
-    /// The words used in tables.
-    pub fn brief(self) -> String {
-        let ticked = |forms: &[&str]| {
-            let forms: Vec<String> = forms.iter().map(|form| format!("`{form}`")).collect();
-            forms.join(", ")
-        };
-        match self {
-            Unit::Nothing => String::new(),
-            Unit::Boolean => "0/1".to_owned(),
-            Unit::Switch => "on/off".to_owned(),
-            Unit::Bytes => "bytes".to_owned(),
-            Unit::Numbers => "`0-3,5`".to_owned(),
-            Unit::Words(words) => words.join(", "),
-            Unit::Forms(forms) => ticked(forms),
-            unit => unit.describe().trim_start_matches("a ").to_owned(),
-        }
-    }
-
     /// Whether a value has a fixed form; otherwise it can be any text.
     pub fn has_fixed_form(self) -> bool {
         !matches!(

@@ -59,21 +59,14 @@ impl<S: Copy> Table<S> {
         counts
     }
 
-    /// The supported options as Markdown: a heading and a table for each topic that has some.
-    pub fn markdown(&self) -> String {
-        let mut text = String::new();
+    /// The supported options as a Markdown table by topic.
+    pub fn supported(&self) -> String {
+        let mut text = String::from("| topic | options |\n|---|---|\n");
         for (topic, options) in self.topics {
-            let rows: Vec<String> = options
-                .iter()
-                .filter(|option| option.honoured())
-                .map(|option| self.row(option))
-                .collect();
-            if !rows.is_empty() {
-                let _ = write!(
-                    text,
-                    "## {topic}\n\n| option | value | default | description |\n|---|---|---|---|\n{}\n",
-                    rows.concat()
-                );
+            let honoured = options.iter().filter(|option| option.honoured());
+            let names: Vec<String> = honoured.map(|option| self.names(option)).collect();
+            if !names.is_empty() {
+                let _ = writeln!(text, "| {topic} | {} |", names.join(", "));
             }
         }
         text
@@ -96,20 +89,6 @@ impl<S: Copy> Table<S> {
             .collect();
         names.join(", ")
     }
-
-    fn row(&self, option: &OptionSpec<S>) -> String {
-        let default = match option.default {
-            "" => String::new(),
-            default => format!("`{default}`"),
-        };
-        let cells = [
-            self.names(option),
-            option.unit.brief(),
-            default,
-            option.text.to_owned(),
-        ];
-        format!("| {} |\n", cells.map(|cell| in_cell(&cell)).join(" | "))
-    }
 }
 
 /// A Markdown table of names with a reason: those with the same one share a row.
@@ -123,12 +102,7 @@ pub fn by_reason(items: impl Iterator<Item = (String, String)>) -> String {
     }
     let rows: String = rows
         .iter()
-        .map(|(names, reason)| format!("| {names} | {} |\n", in_cell(reason)))
+        .map(|(names, reason)| format!("| {names} | {reason} |\n"))
         .collect();
     format!("| name | reason |\n|---|---|\n{rows}")
-}
-
-/// A bar would end the table cell.
-fn in_cell(text: &str) -> String {
-    text.replace('|', "\\|")
 }

@@ -14,8 +14,9 @@ pub fn compatibility() -> String {
     text.push_str(FSYNCS);
     text.push_str(LATENCY);
     text.push('\n');
-    text.push_str(&OPTIONS.markdown());
-    text.push_str("## Ignored options\n\nThey are accepted without effect, with a warning if the measurement may differ.\n\n");
+    text.push_str("## Supported options\n\n`iodyno fileio --help` prints value, default and description of each.\n\n");
+    text.push_str(&OPTIONS.supported());
+    text.push_str("\n## Ignored options\n\nThey are accepted without effect, with a warning if the measurement may differ.\n\n");
     text.push_str(&OPTIONS.unsupported(false));
     text.push_str("\n## Refused options\n\nA command with one of them is not run.\n\n");
     text.push_str(&OPTIONS.unsupported(true));
