@@ -274,7 +274,7 @@ const ZFS: &[Key] = &[
 ];
 
 /// The keys of layers with server processes.
-const PINNING: [Key; 2] = [
+pub(crate) const PINNING: [Key; 2] = [
     key("cpus", Kind::Text, "CPUs of its server processes: `0-3,8`.").default("all"),
     key(
         "numa",

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::keys::{CONFIGURATION, FILE, KINDS, Key, Kind, NODE, TABLE, WORKLOAD, layer_keys};
+use crate::keys::{
+    CONFIGURATION, FILE, KINDS, Key, Kind, NODE, PINNING, TABLE, WORKLOAD, layer_keys,
+};
 
 /// The keys of one table, with the heading, a sentence below it, and the prefix of their names.
 struct Part {
@@ -87,18 +89,22 @@ fn section(part: &Part) -> String {
     if !part.about.is_empty() {
         let _ = write!(text, "{}\n\n", part.about);
     }
-    text += "| key | value | default | description |\n|---|---|---|---|\n";
-    // Keys with tables of their own have a heading. Neighbours that differ in their name only share a row.
+    // Keys with tables of their own have a heading, and those of servers are described once, above the reference.
+    let servers = PINNING.map(|key| key.about);
     let keys: Vec<&Key> = (part.keys.iter())
-        .filter(|key| !matches!(key.kind, Kind::Table(_)))
+        .filter(|key| !matches!(key.kind, Kind::Table(_)) && !servers.contains(&key.about))
         .collect();
     let rest = |key: &Key| {
-        let about = key.about.replace('|', "\\|");
-        format!("{} | {} | {about} |", in_words(key.kind), key.default)
+        let default = match key.default {
+            "" => String::new(),
+            default => format!("; default: {default}"),
+        };
+        format!("({}{default}): {}", in_words(key.kind), key.about)
     };
+    // Neighbours that differ in their name only share a line.
     for alike in keys.chunk_by(|one, next| rest(one) == rest(next)) {
         let names: Vec<String> = alike.iter().map(|key| format!("`{}`", key.name)).collect();
-        let _ = writeln!(text, "| {} | {}", names.join(", "), rest(alike[0]));
+        let _ = writeln!(text, "- {} {}", names.join(", "), rest(alike[0]));
     }
     text + "\n"
 }
