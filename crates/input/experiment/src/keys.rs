@@ -84,7 +84,7 @@ const LARGEST: u64 = i64::MAX as u64;
 /// The shortest measured time, and the smallest limit of a time.
 const SHORTEST: Nanos = Nanos::from_millis(1);
 
-const MATRIX: [Key; 3] = [
+pub(crate) const MATRIX: [Key; 3] = [
     key(
         "axis",
         Kind::Axes,

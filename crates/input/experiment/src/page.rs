@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::keys::{
-    CONFIGURATION, FILE, KINDS, Key, Kind, NODE, PINNING, TABLE, WORKLOAD, layer_keys,
+    CONFIGURATION, FILE, KINDS, Key, Kind, MATRIX, NODE, PINNING, TABLE, WORKLOAD, layer_keys,
 };
 
 /// The keys of one table, with the heading, a sentence below it, and the prefix of their names.
@@ -89,10 +89,12 @@ fn section(part: &Part) -> String {
     if !part.about.is_empty() {
         let _ = write!(text, "{}\n\n", part.about);
     }
-    // Keys with tables of their own have a heading, and those of servers are described once, above the reference.
-    let servers = PINNING.map(|key| key.about);
+    // Keys with tables of their own have a heading, and the page describes those of servers and of the matrix once.
+    let once: Vec<&str> = (PINNING.iter().chain(&MATRIX))
+        .map(|key| key.about)
+        .collect();
     let keys: Vec<&Key> = (part.keys.iter())
-        .filter(|key| !matches!(key.kind, Kind::Table(_)) && !servers.contains(&key.about))
+        .filter(|key| !matches!(key.kind, Kind::Table(_)) && !once.contains(&key.about))
         .collect();
     let rest = |key: &Key| {
         let default = match key.default {

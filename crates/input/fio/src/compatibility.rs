@@ -234,11 +234,13 @@ fn engines(text: &mut String) {
 }
 
 fn flags(text: &mut String) {
-    text.push_str("\n## Command line\n\n`iodyno fio` takes fio's own command line:\n\n");
-    text.push_str("| flag | description |\n|---|---|\n");
-    for flag in FLAGS.iter().filter(|flag| flag.honoured()) {
-        let _ = writeln!(text, "| `--{}` | {} |", flag.name, flag.text);
-    }
+    let supported = FLAGS.iter().filter(|flag| flag.honoured());
+    let supported: Vec<String> = supported.map(|flag| format!("`--{}`", flag.name)).collect();
+    let _ = write!(
+        text,
+        "\n## Command line\n\n`iodyno fio --help` describes the supported flags: {}.\n",
+        supported.join(", ")
+    );
     let others = |ignored: bool| {
         let others = FLAGS.iter().filter(move |flag| match flag.status {
             Status::Honoured(_) => false,
