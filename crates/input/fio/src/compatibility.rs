@@ -153,6 +153,8 @@ What follows “fio” is its own behaviour. Other rows clarify, warn or refuse.
 | `latency_target` | doubles, then bisects the depth from 1 to `iodepth`. The job ends after one more window at the depth found, with `latency_run=1` at its own end. Figures are of all depths tried |
 | `steadystate` | checks count from the start of the job's measured time; fio checks all jobs at once, so its first value can cover part of an interval |
 | `steadystate=lat:100us` | 100 µs; fio: 100 ns |
+| `vsync`, `splice` | run as `pvsync2` and `psync`, with a warning; in fio, adjacent ops are merged, and data passes through a pipe |
+| `vhost-user-blk`, `virtiofs`, `sim` | engines of iodyno |
 | `cpuio` | spins in every `cpumode`; ops have 0 bytes; `runtime` is required |
 | `rate_min`, `rate_iops_min` | the first 2 s are not checked |
 | `fixedbufs`, `registerfiles` | on by default if the kernel supports them |
@@ -221,12 +223,16 @@ fn own_options(text: &mut String) {
 }
 
 fn engines(text: &mut String) {
-    text.push_str("\n## Engines\n\n| engine | what it is |\n|---|---|\n");
     let refused = |engine: &&EngineSpec| !matches!(engine.status, Status::Honoured(_));
-    for engine in ENGINES.iter().filter(|engine| !refused(engine)) {
-        let _ = writeln!(text, "| `{}` | {} |", engine.name, engine.text);
-    }
-    text.push_str("\nRefused:\n\n");
+    let supported = ENGINES.iter().filter(|engine| !refused(engine));
+    let supported: Vec<String> = supported
+        .map(|engine| format!("`{}`", engine.name))
+        .collect();
+    let _ = write!(
+        text,
+        "\n## Engines\n\n`iodyno fio --enghelp` describes the supported engines: {}.\n\nRefused:\n\n",
+        supported.join(", ")
+    );
     let others = ENGINES.iter().filter(refused);
     text.push_str(&by_reason(
         others.map(|engine| (format!("`{}`", engine.name), engine.status.reason())),
