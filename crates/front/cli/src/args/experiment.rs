@@ -49,7 +49,7 @@ pub(crate) struct ExperimentArgs {
 
     /// Metric to compare by, such as `iops`, `read.p99` or `completion` [default: depends on the workload].
     ///
-    /// Of several metrics separated by commas, the first decides and the others are exploratory.
+    /// Separate several by commas: the first decides, the others are exploratory.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) metric: Vec<String>,
 
@@ -68,8 +68,8 @@ pub(crate) struct ExperimentArgs {
     /// End a trial whose storage makes no progress for this time; `0`: never.
     ///
     /// The storage is stuck if ops are in flight, none completes, and neither the devices below the
-    /// target nor writeback make progress. The trial has then failed, with the ops in flight named, and
-    /// the run goes on with the next trial.
+    /// target nor writeback make progress. The trial then fails, with the ops in flight
+    /// named, and the run continues with the next trial.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = stuck_after)]
     pub(crate) stuck_after: Nanos,
 

@@ -14,9 +14,10 @@ use super::FuseTransport;
 
 /// Serve a folder as a file system of virtual machines (virtio-fs) or of this host (FUSE).
 ///
-/// With `--socket` it takes the place of virtiofsd: the socket is that of qemu's `vhost-user-fs-pci`. Clients are served one after the other, until SIGINT
-/// or SIGTERM; then requests in flight are answered. A link named `virtiofsd` does this with virtiofsd's options. Clients with access to the socket can read and change all files
-/// below the folder with the rights of this user; as root, files that they create belong to the users that they name.
+/// With `--socket`, it replaces virtiofsd for qemu's `vhost-user-fs-pci`. It serves one client at a time until SIGINT
+/// or SIGTERM, then answers the requests in flight and exits. A link named `virtiofsd` accepts virtiofsd's options.
+/// Clients with access to the socket can read and change all files below the folder with the rights of this user; if
+/// the server runs as root, new files belong to the users that the clients name.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -35,11 +36,11 @@ pub(crate) struct ServeFsArgs {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, required_unless_present_any = ["mount", "fd", "print_capabilities"])]
     pub(crate) socket: Option<PathBuf>,
 
-    /// Accept clients on this inherited descriptor, a Unix socket that listens already, in place of `--socket`.
+    /// Accept clients on this inherited descriptor of a listening Unix socket, instead of `--socket`.
     #[arg(long, value_name = "N", conflicts_with_all = ["socket", "mount"])]
     pub(crate) fd: Option<i32>,
 
-    /// Mount the folder on this empty folder by FUSE, in place of a socket. Needs root.
+    /// Mount the folder on this empty folder by FUSE, instead of using a socket. Needs root.
     #[arg(long, value_name = "MNT", value_hint = ValueHint::DirPath, conflicts_with = "socket")]
     pub(crate) mount: Option<PathBuf>,
 
@@ -47,18 +48,20 @@ pub(crate) struct ServeFsArgs {
     #[arg(long, value_enum, value_name = "TRANSPORT", default_value_t = FuseTransport::Auto, requires = "mount")]
     pub(crate) fuse_transport: FuseTransport,
 
-    /// Let the kernel read and write the files of `--mount` itself (FUSE passthrough): the server opens them, and does not see their I/O.
-    /// Needs Linux 6.9. O_DIRECT is honoured, and files are cached once, as files of this host.
+    /// Let the kernel read and write the files of `--mount` itself (FUSE passthrough): the server opens them, and
+    /// does not see their I/O. Needs Linux 6.9. O_DIRECT is honoured, and files are cached once, as files of this
+    /// host.
     #[arg(long, requires = "mount", conflicts_with_all = ["writeback", "delay"])]
     pub(crate) passthrough: bool,
 
-    /// Which requests of a batch the thread of its queue works, and which a pool: inline (all by the queue's thread), pool:N (all by a pool of
-    /// N threads), inline-or-pool:N (batches of at most N requests inline), threshold:N (the first N requests of a batch inline) or
-    /// adaptive (by measured service times).
+    /// How the requests of a batch are split between the thread of the queue and a pool of threads: inline (all by
+    /// the queue's thread), pool:N (all by a pool of N threads), inline-or-pool:N (batches of at most N requests
+    /// inline), threshold:N (the first N requests of a batch inline) or adaptive (by measured service times).
     #[arg(long, value_name = "POLICY", default_value_t = Policy::Adaptive)]
     pub(crate) dispatch: Policy,
 
-    /// Threads of the pool: by default 64 for `adaptive`, and 16 for `inline-or-pool` and `threshold`. Not for `inline` and `pool:N`.
+    /// Threads of the pool: by default 64 for `adaptive`, and 16 for `inline-or-pool` and `threshold`. Not for
+    /// `inline` and `pool:N`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
 
@@ -66,7 +69,7 @@ pub(crate) struct ServeFsArgs {
     #[arg(long, value_enum, default_value_t = CacheChoice::Auto)]
     pub(crate) cache: CacheChoice,
 
-    /// Refuse all that changes the folder (EROFS).
+    /// Refuse changes of the folder (EROFS).
     #[arg(long)]
     pub(crate) readonly: bool,
 
@@ -82,21 +85,22 @@ pub(crate) struct ServeFsArgs {
     #[arg(long)]
     pub(crate) allow_direct_io: bool,
 
-    /// Do not tell clients which folders are the roots of other file systems. Otherwise their files have device numbers of their own in a guest.
+    /// Hide from clients which folders are the roots of other file systems. By default, guests see their files with
+    /// separate device numbers.
     #[arg(long)]
     pub(crate) no_announce_submounts: bool,
 
-    /// How files that clients know and have not open are kept: by a descriptor each, or by a file handle, so that the limit of open files
-    /// does not limit them. File handles need root (CAP_DAC_READ_SEARCH).
+    /// How to refer to files that clients know but have not opened: by descriptors, or by file handles, which do not
+    /// count towards the limit of open files. File handles need root (CAP_DAC_READ_SEARCH).
     #[arg(long, value_enum, default_value_t = HandlesChoice::Never)]
     pub(crate) inode_file_handles: HandlesChoice,
 
-    /// Make each read and write take longer by this, as slower storage would, to try policies: `200us`, `2ms`.
+    /// Delay each read and write by this time, to try policies for slower storage: `200us`, `2ms`.
     #[arg(long, value_name = "TIME", default_value = "0ns")]
     pub(crate) delay: Nanos,
 
-    /// Support POSIX ACLs, and pass extended attributes on: never, auto (if the client's kernel has them) or always (others are refused).
-    /// Without a value, always.
+    /// Support POSIX ACLs, and pass extended attributes on: never, auto (if the client's kernel has them) or always
+    /// (others are refused). Without a value, always.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = AclChoice::Never, default_missing_value = "always", num_args = 0..=1, require_equals = true)]
     pub(crate) posix_acl: AclChoice,
 
@@ -108,8 +112,9 @@ pub(crate) struct ServeFsArgs {
     #[arg(long, value_enum, value_name = "ACTION", default_value_t = SeccompChoice::Kill)]
     pub(crate) seccomp: SeccompChoice,
 
-    /// Map a range of users of this host into the namespace of the server: `:FIRST_INSIDE:FIRST_OF_HOST:COUNT:`. For users other than root,
-    /// with `--sandbox namespace`; ranges need newuidmap(1) and /etc/subuid. May be given several times.
+    /// Map a range of users of this host into the namespace of the server: `:FIRST_INSIDE:FIRST_OF_HOST:COUNT:`. For
+    /// users other than root, with `--sandbox namespace`; ranges need newuidmap(1) and /etc/subuid. May be given
+    /// several times.
     #[arg(long, value_name = "MAP", conflicts_with = "mount")]
     pub(crate) uid_map: Vec<UidMap>,
 
@@ -117,9 +122,10 @@ pub(crate) struct ServeFsArgs {
     #[arg(long, value_name = "MAP", conflicts_with = "mount")]
     pub(crate) gid_map: Vec<GidMap>,
 
-    /// Translate users between clients and this host, in the server itself: `map:CLIENT:HOST:COUNT`, or in one direction
-    /// `guest:FROM:TO:COUNT`, `host:FROM:TO:COUNT`, many to one `squash-guest:FROM:TO:COUNT`, `squash-host:FROM:TO:COUNT`, or
-    /// refuse users of clients: `forbid-guest:FROM:COUNT`. May be given several times.
+    /// Translate users between clients and this host, in the server itself: `map:CLIENT:HOST:COUNT`, or in one
+    /// direction `guest:FROM:TO:COUNT`, `host:FROM:TO:COUNT`, many to one `squash-guest:FROM:TO:COUNT`,
+    /// `squash-host:FROM:TO:COUNT`, or refuse users of clients: `forbid-guest:FROM:COUNT`. May be given several
+    /// times.
     #[arg(long, value_name = "MAP")]
     pub(crate) translate_uid: Vec<IdMap>,
 
@@ -127,31 +133,32 @@ pub(crate) struct ServeFsArgs {
     #[arg(long, value_name = "MAP")]
     pub(crate) translate_gid: Vec<IdMap>,
 
-    /// How files that a client knows are named in its state, when qemu moves it to another server (migration, snapshots): by their names in the
-    /// folder, or by file handles, for servers of the same file system, as root. A state with file handles is taken with `file-handles` only: they
-    /// reach all files of the file system.
+    /// How the state of a client identifies its files when qemu moves it to another server (migration, snapshots): by
+    /// their names in the folder, or by file handles, which need root and the same file system. Only a server with
+    /// `file-handles` accepts a state with file handles, because they reach all files of the file system.
     #[arg(long, value_enum, value_name = "MODE", default_value_t = MigrationModeChoice::FindPaths, conflicts_with = "mount")]
     pub(crate) migration_mode: MigrationModeChoice,
 
-    /// What happens if a file of a state is not found in the folder: the state is refused, so that the client goes on at the other server, or
-    /// the client gets errors for this file.
+    /// What to do if a file of a state is not found in the folder: refuse the state, so that the client continues at
+    /// the other server, or return errors to the client for this file.
     #[arg(long, value_enum, value_name = "ACTION", default_value_t = MigrationErrorChoice::Abort, conflicts_with = "mount")]
     pub(crate) migration_on_error: MigrationErrorChoice,
 
-    /// Write a file handle for each file into a state, so that the server that loads it does not take another file of this name for it. For servers
-    /// of the same file system.
+    /// Add a file handle for each file to a state, so that the server that loads it detects another file of the same
+    /// name. Needs the same file system.
     #[arg(long, conflicts_with = "mount")]
     pub(crate) migration_verify_handles: bool,
 
-    /// Look again for the names of all files when a state is written, for folders that others change. The client waits for it.
+    /// Check the names of all files again when a state is written, for folders that others change. The client waits
+    /// meanwhile.
     #[arg(long, conflicts_with = "mount")]
     pub(crate) migration_confirm_paths: bool,
 
-    /// Print what it can do as JSON, as libvirt asks for it, and exit.
+    /// Print the capabilities of the server as JSON, for libvirt, and exit.
     #[arg(long)]
     pub(crate) print_capabilities: bool,
 
-    /// Tell what was counted on this Unix socket: each connection gets one JSON document, with requests, times and batches.
+    /// Serve statistics on this Unix socket: each connection gets one JSON document with requests, times and batches.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) stats: Option<PathBuf>,
 }
@@ -275,7 +282,7 @@ impl SeccompChoice {
 /// When POSIX ACLs are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AclChoice {
-    /// They are not.
+    /// Never.
     Never,
     /// If the client supports them.
     Auto,

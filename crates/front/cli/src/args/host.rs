@@ -36,9 +36,9 @@ pub(crate) struct DoctorArgs {
 
 /// Show live statistics of the host.
 ///
-/// Shows what a run samples: load, CPUs, disks, interrupts for each CPU, pressure, memory and ZFS pools.
-/// Keys: `q` quit, `h` help with a legend of the bars, `p` pause, `s` sort, `/` filter, `i` idle loop devices. Without a terminal, or with `--once`, prints the statistics of one
-/// interval.
+/// Shows what a run samples: load, CPUs, disks, interrupts for each CPU, pressure, memory and ZFS pools. Keys: `q`
+/// quit, `h` help with a legend of the bars, `p` pause, `s` sort, `/` filter, `i` idle loop devices. Without a
+/// terminal, or with `--once`, prints the statistics of one interval.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -12,8 +12,8 @@ use super::FuseTransport;
 
 /// Make mirrors and manage their legs.
 ///
-/// A mirror keeps the same data on several files or block devices, its legs. `iodyno serve mirror` makes it available. All commands but
-/// `create` also work while the same user serves the mirror.
+/// A mirror keeps the same data on several files or block devices, its legs. `iodyno serve mirror` makes it
+/// available. All commands but `create` also work while the same user serves the mirror.
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct MirrorArgs {
@@ -35,8 +35,9 @@ pub(crate) enum MirrorCommand {
 
 /// Make a mirror of files or block devices.
 ///
-/// The mirror is as long as its shortest leg, less 1 MiB. The data area of the first leg is the content of the new mirror; it is copied
-/// to the others when the mirror is served first, unless all legs are files that consist of holes.
+/// The mirror is as long as its shortest leg, less 1 MiB. The data area of the first leg is the content of the new
+/// mirror; it is copied to the others when the mirror is served first, unless all legs are files that consist of
+/// holes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -51,16 +52,17 @@ pub(crate) struct MirrorCreateArgs {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) destroy: Vec<PathBuf>,
 
-    /// Do not copy the first leg to the others: they are equal already. If they are not, a block that is read before it is written
-    /// depends on the leg.
+    /// Do not copy the first leg to the others: they are equal already. If they are not, a block that is read before
+    /// it is written depends on the leg.
     #[arg(long)]
     pub(crate) assume_clean: bool,
 }
 
 /// Show the state of a mirror.
 ///
-/// Asks the server of the mirror, with the progress of copies and scrubs. If this user does not serve it, reads superblocks and the
-/// write-intent log. The exit code is 1 if the mirror cannot be started with these legs, or is not redundant.
+/// Asks the server of the mirror, with the progress of copies and scrubs. If this user does not serve it, reads
+/// superblocks and the write-intent log. The exit code is 1 if the mirror cannot be started with these legs, or is
+/// not redundant.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -78,8 +80,8 @@ pub(crate) struct MirrorStatusArgs {
 
 /// Add a leg to a mirror.
 ///
-/// The new leg is copied to at once if the mirror is served, otherwise when it is served next. A leg that the server dropped is taken
-/// back: only what it missed is copied.
+/// The new leg is copied to at once if the mirror is served, otherwise when it is served next. A leg that the server
+/// dropped is taken back: only what it missed is copied.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -100,7 +102,8 @@ pub(crate) struct MirrorAddArgs {
 
 /// Remove a leg from a mirror.
 ///
-/// At least one leg in sync remains. While the mirror is served, a leg is removed only if the others have its content. The superblock of the removed leg is overwritten if the leg is given by its path.
+/// At least one leg in sync remains. While the mirror is served, a leg is removed only if the others have its
+/// content. The superblock of the removed leg is overwritten if the leg is given by its path.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -116,15 +119,15 @@ pub(crate) struct MirrorRemoveArgs {
     #[arg(value_name = "OLD", value_hint = ValueHint::FilePath)]
     pub(crate) old: PathBuf,
 
-    /// Remove the leg of a UUID also if it is in sync: what only this leg has is lost.
+    /// Remove a leg given by UUID even if it is in sync. Data that only this leg has are lost.
     #[arg(long)]
     pub(crate) degraded: bool,
 }
 
 /// Replace a leg of a mirror by another file or device.
 ///
-/// If the mirror is served, the old leg is removed when the new one is in sync, or at once if it is behind. Otherwise the new leg is
-/// copied to when the mirror is served next, and until then the mirror has one leg less.
+/// If the mirror is served, the old leg is removed when the new one is in sync, or at once if it is behind. Otherwise
+/// the new leg is copied to when the mirror is served next, and until then the mirror has one leg less.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -154,8 +157,9 @@ pub(crate) struct MirrorReplaceArgs {
 
 /// Compare all legs of a mirror.
 ///
-/// Reads all legs in sync and reports ranges in which they differ. A mirror has no checksums and cannot tell which leg is right:
-/// it repairs nothing without `--from`. If the mirror is served, its server compares, also when this command is interrupted. Regions that may differ after a crash are copied first. What one leg cannot read is
+/// Reads all legs in sync and reports ranges in which they differ. A mirror has no checksums and cannot tell which
+/// leg is right: it repairs nothing without `--from`. If the mirror is served, its server compares, also when this
+/// command is interrupted. Regions that may differ after a crash are copied first. What one leg cannot read is
 /// rewritten from another. The exit code is 1 if legs differ, or a range could not be read.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -192,10 +196,11 @@ pub(crate) enum ServeCommand {
 
 /// Serve a mirror by NBD, vhost-user or as a file.
 ///
-/// Any NBD client can use it: qemu, nbdcopy, nbd-client, nbdfuse. By vhost-user it is a disk of virtual machines, and as a file by FUSE a block
-/// device of this host (`losetup --direct-io=on`). Runs until SIGINT or SIGTERM; then it finishes what is in flight and
-/// flushes all legs. A leg that fails is dropped and recorded as behind on the others before the request is acknowledged; it is copied
-/// to after the next start, or when `iodyno mirror add` takes it back. Legs are never initialised here.
+/// Any NBD client can use it: qemu, nbdcopy, nbd-client, nbdfuse. By vhost-user it is a disk of virtual machines, and
+/// as a file by FUSE a block device of this host (`losetup --direct-io=on`). Runs until SIGINT or SIGTERM; then it
+/// finishes what is in flight and flushes all legs. A leg that fails is dropped and recorded as behind on the others
+/// before the request is acknowledged; it is copied to after the next start, or when `iodyno mirror add` takes it
+/// back. Legs are never initialised here.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -209,8 +214,8 @@ pub(crate) struct ServeMirrorArgs {
     #[arg(long = "leg", required = true, value_name = "LEG", value_hint = ValueHint::FilePath)]
     pub(crate) legs: Vec<PathBuf>,
 
-    /// How the leg of a read is chosen: modulo, least-pending, openzfs, openzfs-nonrot, md-raid1, round-robin, power-of-two or
-    /// adaptive.
+    /// How the leg of a read is chosen: modulo, least-pending, openzfs, openzfs-nonrot, md-raid1, round-robin,
+    /// power-of-two or adaptive.
     #[arg(long, value_name = "POLICY", default_value_t = PolicyKind::Adaptive)]
     pub(crate) policy: PolicyKind,
 
@@ -226,7 +231,8 @@ pub(crate) struct ServeMirrorArgs {
     #[arg(long, requires = "tcp")]
     pub(crate) public: bool,
 
-    /// Listen on this Unix socket as a vhost-user block device (qemu's `vhost-user-blk-pci`); only this user may connect to it.
+    /// Listen on this Unix socket as a vhost-user block device (qemu's `vhost-user-blk-pci`); only this user may
+    /// connect to it.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) vhost_user: Option<PathBuf>,
 
@@ -240,9 +246,10 @@ pub(crate) struct ServeMirrorArgs {
 
     /// Number of queues: threads that read from legs themselves, from 0 to 63.
     ///
-    /// Each connection by NBD and each ring of a client of vhost-user takes a free queue. Rings without one share those of their client. Each
-    /// queue has a state of the read policy of its own, and needs 10 MiB of memory for each leg, at most 40 MiB. Other connections, writes,
-    /// and reads of ranges in which legs may differ are served by the thread of the mirror.
+    /// Each connection by NBD and each ring of a client of vhost-user takes a free queue. Rings without one share
+    /// those of their client. Each queue has a state of the read policy of its own, and needs 10 MiB of memory for
+    /// each leg, at most 40 MiB. Other connections, writes, and reads of ranges in which legs may differ are served
+    /// by the thread of the mirror.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = queues)]
     pub(crate) queues: u32,
 
@@ -254,7 +261,8 @@ pub(crate) struct ServeMirrorArgs {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = leg_timeout)]
     pub(crate) leg_timeout: Nanos,
 
-    /// Let legs take the time of simulated disks: `hdd`, `flash`, `hdd*2` (twice the time); once for all legs, or for each.
+    /// Let legs take the time of simulated disks: `hdd`, `flash`, `hdd*2` (twice the time); once for all legs, or for
+    /// each.
     ///
     /// Reads and writes of a leg then end no earlier than on the simulated disk, in real time. For measurements.
     #[arg(long, value_name = "DISK")]

@@ -243,8 +243,8 @@ pub(crate) fn suggest(error: &mut clap::Error) {
     error.insert(ContextKind::Suggested, tip);
 }
 
-/// Adds what was probably meant to the error of an unknown flag: an option of jobs, or a flag that is spelled nearly so. clap
-/// suggests any flag with a few common letters.
+/// Adds what was probably meant to the error of an unknown flag: an option of jobs, or a flag that is spelled nearly
+/// so. clap suggests any flag with a few common letters.
 fn suggest_flag(error: &mut clap::Error) {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else {
         return;

@@ -9,10 +9,10 @@ use clap::{Args, ValueHint};
 pub(crate) struct NodesArgs {
     /// Run each trial on this node, on all nodes at the same instant; repeat for several.
     ///
-    /// ADDRESS is `ssh://[USER@]HOST[:PORT]`, `local` for this host, one of them with `?fio` to have fio do the I/O there,
-    /// or, for `iodyno run`, `vm:linux[,KEY=VALUE...]` for a virtual machine that is started for the run. The results are
-    /// merged, with a row for each node. Paths are those of the nodes; `--on disk=/dev/vda` is the disk of a virtual machine. `ssh` has to work without a question. See
-    /// docs/nodes.md and docs/virtual-machines.md.
+    /// ADDRESS is `ssh://[USER@]HOST[:PORT]`, `local` for this host, one of them with `?fio` to have fio do the I/O
+    /// there, or, for `iodyno run`, `vm:linux[,KEY=VALUE...]` for a virtual machine that is started for the run. The
+    /// results are merged, with a row for each node. Paths are those of the nodes; `--on disk=/dev/vda` is the disk
+    /// of a virtual machine. `ssh` has to work without a question. See docs/nodes.md and docs/virtual-machines.md.
     #[arg(long, value_name = "NAME=ADDRESS")]
     pub(crate) node: Vec<String>,
 

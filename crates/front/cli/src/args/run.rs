@@ -40,24 +40,25 @@ Examples:
 A device that contains data is written only with `--destroy`, unless iodyno wrote that data. A device
 that is mounted, used as swap, or part of an array, pool or mapping is never written.")]
 pub(crate) struct RunArgs {
-    /// Job files in fio's format, names from `iodyno fs list`, file-operation workloads in TOML, or one experiment in TOML.
+    /// Job files in fio's format, names from `iodyno fs list`, file-operation workloads in TOML, or one experiment in
+    /// TOML.
     #[arg(required_unless_present = "resume", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
 
     /// Continue this interrupted run in the same order and with the same settings. Failed trials are
-    /// repeated. What may be overwritten is not stored: give `--destroy` again where it is needed. A run that
+    /// repeated. `--destroy` is not stored: give it again where needed. A run that
     /// you did not begin on this host runs no command, changes no setting and uses no path: give its
     /// `--experiment` again, or name each with `--on` and `--allow`.
     #[arg(long, value_name = "RUN", conflicts_with_all = ["files", "node", "aa", "stop_width", "seed", "name", "baseline", "metric", "margin", "sample", "sample_every", "max_time", "no_settle"])]
     pub(crate) resume: Option<String>,
 
-    /// With `--resume`: take commands, settings and paths from this experiment, which has to be that of the run.
+    /// With `--resume`: take commands, settings and paths from this experiment, which must be that of the run.
     ///
     /// Give the flags `--set` and `--on` as when the run was begun.
     #[arg(long = "experiment", value_name = "FILE", requires = "resume", conflicts_with = "allow", value_hint = ValueHint::FilePath)]
     pub(crate) experiment_file: Option<PathBuf>,
 
-    /// With `--resume`: allow this act of a run of others, as the refusal lists it; repeat for each.
+    /// With `--resume`: allow one action of a run of others, as listed in the refusal; repeatable.
     #[arg(long, value_name = "KEY=VALUE", requires = "resume")]
     pub(crate) allow: Vec<String>,
 

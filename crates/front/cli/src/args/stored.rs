@@ -130,11 +130,11 @@ fn series(text: &str) -> Result<Option<SeriesKind>, String> {
 
 /// Show the results of a workload over all stored runs.
 ///
-/// Compares runs of the same work on the same configuration, target and host: the same jobs with the same options and the same
-/// end, on the same file system, layers and devices with the same settings. The kernel and other parts of the environment may
-/// differ. Each run is one value, the median of its trials. A change of level is shown with what differs in the environment of
-/// the first run after it; slow changes are shown as a drift. The newest run is compared with the last level that has at least five
-/// runs. Imported runs are left out.
+/// Compares runs of the same work on the same configuration, target and host: the same jobs with the same options and
+/// the same end, on the same file system, layers and devices with the same settings. The kernel and other parts of
+/// the environment may differ. Each run is one value, the median of its trials. A change of level is shown with what
+/// differs in the environment of the first run after it; slow changes are shown as a drift. The newest run is
+/// compared with the last level that has at least five runs. Imported runs are left out.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -184,8 +184,8 @@ pub(crate) enum ExportFormat {
 
 /// Write a run with all its results to a file.
 ///
-/// `iodyno import` reads the file. With `--format parquet`, the results are written as tables for other programs: the metrics of
-/// each trial, each second of each job, and the telemetry of the host.
+/// `iodyno import` reads the file. With `--format parquet`, the results are written as tables for other programs: the
+/// metrics of each trial, each second of each job, and the telemetry of the host.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -201,14 +201,14 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_enum, default_value_t = ExportFormat::Iodyno)]
     pub(crate) format: ExportFormat,
 
-    /// File to write, or with `--format parquet` a folder to create, accessible to its user only (mode 0600 or 0700); it must not
-    /// exist [default: standard output].
+    /// File to write, or with `--format parquet` a folder to create, accessible to its user only (mode 0600 or 0700);
+    /// it must not exist [default: standard output].
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, required_if_eq("format", "parquet"))]
     pub(crate) output: Option<PathBuf>,
 
     /// Include the command line and the names of hosts and of users of nodes.
     ///
-    /// Without it, a digest stands for each. Paths stay as they are. Secrets are masked in any case, when a run is stored.
+    /// Without it, a digest stands for each. Paths stay as they are. Secrets are always masked when a run is stored.
     #[arg(long)]
     pub(crate) names: bool,
 }
@@ -324,8 +324,8 @@ pub(crate) struct CompareArgs {
         conflicts_with_all = ["cols", "rows", "metric", "unit", "mean"])]
     pub(crate) layout: Option<String>,
 
-    /// Print how far each configuration, or other value of the compared dimension, is from the best one of each row: its worst
-    /// ratio and the geometric mean, with intervals, and the rows in which it is SLOWER.
+    /// Print how far each configuration, or other value of the compared dimension, is from the best one of each row:
+    /// its worst ratio and the geometric mean, with intervals, and the rows in which it is SLOWER.
     #[arg(long, conflicts_with_all = ["layout", "unit", "mean", "fail_on"])]
     pub(crate) regret: bool,
 
@@ -392,10 +392,10 @@ pub(crate) struct CompareArgs {
 
 /// Explain why one configuration is faster than another.
 ///
-/// Splits the ratio of each comparison into parts that add up to it: CPU time and waits of the workers, requests at the devices and
-/// their times, syncs. Parts that account for the ratio come first, each with its share, the test over all rounds, and
-/// candidates for its cause: settings and statistics of the host that differ as well. A comparison that is not
-/// comparable is explained in the same way.
+/// Splits the ratio of each comparison into parts that add up to it: CPU time and waits of the workers, requests at
+/// the devices and their times, syncs. Parts that account for the ratio come first, each with its share, the test
+/// over all rounds, and candidates for its cause: settings and statistics of the host that differ as well. A
+/// comparison that is not comparable is explained in the same way.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -31,10 +31,11 @@ pub(crate) struct CheckArgs {
 
 /// Undo storage that an experiment made and left behind.
 ///
-/// Finds storage whose iodyno process was killed, or that was made before the host was restarted: mounts, loop devices,
-/// pools, image files, servers and changed settings. Undoes it in reverse order and prints what it undoes. Storage that a
-/// running process uses, and everything that iodyno did not make, is left alone. A run that makes storage does this first.
-/// The exit code is 1 if something could not be undone; running the command again tries again.
+/// Finds storage whose iodyno process was killed, or that was made before the host was restarted: mounts, loop
+/// devices, pools, image files, servers and changed settings. Undoes it in reverse order and prints what it undoes.
+/// Storage that a running process uses, and everything that iodyno did not make, is left alone. A run that makes
+/// storage does this first. The exit code is 1 if something could not be undone; running the command again tries
+/// again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -46,7 +47,7 @@ pub(crate) struct CleanArgs {
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
 
-    /// Clean up on this node in place of this host; repeat for several.
+    /// Clean up on this node instead of this host; repeatable.
     ///
     /// ADDRESS is `ssh://[USER@]HOST[:PORT]`, or `local` for this host, as in `iodyno run`.
     #[arg(long, value_name = "NAME=ADDRESS")]
