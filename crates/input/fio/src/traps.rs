@@ -369,7 +369,7 @@ impl Trap<'_> {
                     "the job ends after {} even if that is before `runtime`",
                     Bytes(pass)
                 ),
-                "add `time_based` to go on until then",
+                "add `time_based` to continue until then",
             );
         }
         if self.draft.blocks.files.append && (passes.time_based || passes.loops > 1) {

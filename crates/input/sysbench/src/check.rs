@@ -195,7 +195,7 @@ fn running(gathered: &mut Gathered<'_>, draft: &Draft) {
     }
     if draft.time.0 == 0 && draft.events == 0 {
         let endless = Diagnostic::warning("neither `--time` nor `--events` ends the run")
-            .hint("it goes on until Ctrl-C");
+            .hint("it runs until Ctrl-C");
         gathered.about("time", endless);
     }
 }

@@ -193,7 +193,7 @@ impl StoreError {
                 "try again; if it lasts, see which process has it open (`fuser -v` on the file)"
             }
             StoreError::Damaged { .. } => {
-                "copy the file away; `sqlite3 FILE .recover` may save what is left"
+                "copy the file away; `sqlite3 FILE .recover` may recover the rest"
             }
             StoreError::NoSuchRun { .. } | StoreError::Ambiguous { .. } => {
                 "`iodyno list` shows all runs with their numbers"

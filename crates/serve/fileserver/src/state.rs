@@ -414,7 +414,7 @@ fn check_agreed(agreed: Agreed, accepted: Accepted) -> Result<(), Refused> {
         return unfit(format!("its client uses what `{option}` offers"));
     }
     if agreed.submounts && !accepted.submounts {
-        let text = "its client is told of the roots of other file systems, which `--no-announce-submounts` prevents";
+        let text = "its client learns the roots of other file systems, which `--no-announce-submounts` prevents";
         return unfit(text.to_owned());
     }
     if accepted.needs_acl && !agreed.posix_acl {

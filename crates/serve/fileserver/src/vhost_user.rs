@@ -316,7 +316,7 @@ impl Device for FileDevice {
         if let Some(transfer) = self.transfer.take() {
             // The front end continues without it: with qemu, if the transfer failed on its side.
             transfer.cancel();
-            let text = "the client goes on, and its state was not transferred as a whole";
+            let text = "the client continues, and its state was not transferred completely";
             self.notes.push(text.to_owned());
         }
         self.rings[number].change(|state| state.ring.start(kick));

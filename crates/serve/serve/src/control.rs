@@ -613,7 +613,7 @@ impl Shared {
         let note = match format::wipe_own(&leg, self.mirror, old) {
             Ok(()) => format!("`{shown}` was removed"),
             Err(error) => format!(
-                "`{shown}` was removed; its superblock is left: {}",
+                "`{shown}` was removed; its superblock remains: {}",
                 error.message
             ),
         };

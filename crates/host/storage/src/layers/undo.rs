@@ -67,8 +67,7 @@ pub(super) fn undo(ops: &mut HostOps<'_>, mut journal: Journal, by: By) -> Undon
                     Action::Setup { .. } | Action::Folder { .. } | Action::File { .. }
                 ) {
                     let file = journal.path.display();
-                    hint +=
-                        &format!("; if nothing of the storage is left, remove the file `{file}`");
+                    hint += &format!("; if all of the storage is gone, remove the file `{file}`");
                 }
                 undone.faults.push(match fault.hint {
                     Some(_) => fault,

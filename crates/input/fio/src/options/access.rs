@@ -226,7 +226,7 @@ fn shares(value: &Value, token: &str) -> Result<Vec<(u64, f64)>, Problem> {
         return Err(value.at(
             token,
             Problem::error(format!("the shares add up to {given} %, not 100 %"))
-                .hint("correct them; a size without a share gets what is left over"),
+                .hint("correct them; a size without a share gets the remainder"),
         ));
     }
     let rest = (100.0 - given) / open.max(1) as f64;

@@ -266,7 +266,7 @@ fn surprising_options_give_warnings_and_are_accepted() {
         ),
         (
             "--time=0 --file-test-mode=rndrd run",
-            "--time=0 | warning neither `--time` nor `--events` ends the run | it goes on until Ctrl-C",
+            "--time=0 | warning neither `--time` nor `--events` ends the run | it runs until Ctrl-C",
         ),
         (
             "--rand-type=pareto --file-test-mode=rndrd run",

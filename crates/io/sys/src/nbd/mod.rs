@@ -209,7 +209,7 @@ fn go(stream: &mut (impl Read + Write), name: &str) -> io::Result<Option<Export>
         stream.read_exact(&mut data)?;
         match kind {
             REP_ACK if export.length == u64::MAX => {
-                return Err(broken("it does not tell the length of the export"));
+                return Err(broken("it does not report the length of the export"));
             }
             REP_ACK => return checked(export).map(Some),
             REP_INFO => inform(&mut export, &data)?,

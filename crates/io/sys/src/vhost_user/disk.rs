@@ -23,7 +23,7 @@ const DEVICE: Device = Device {
     scheme: "vhost-user-blk",
     features: F_SIZE_MAX | F_SEG_MAX | F_RO | F_BLK_SIZE | F_FLUSH | F_MQ | F_DISCARD,
     protocol: PROTOCOL_CONFIG,
-    without: "it does not tell the length of its disk (CONFIG)",
+    without: "it does not report the length of its disk (CONFIG)",
 };
 
 /// What a server offers.

@@ -220,7 +220,7 @@ impl Wire {
         let config = reply.get(12..12 + length);
         config
             .map(<[u8]>::to_vec)
-            .ok_or_else(|| broken("it refuses to tell its configuration"))
+            .ok_or_else(|| broken("it refuses to report its configuration"))
     }
 
     fn queue(

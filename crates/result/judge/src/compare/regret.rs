@@ -229,7 +229,7 @@ fn judged(
     let mut columns = regret.columns.iter();
     if columns.any(|it| it.mean.is_none() || it.worst.is_none()) {
         notes.push(format!(
-            "{} cannot tell the geometric means and the worst ratios: at least {} can",
+            "{} cannot determine the geometric means and the worst ratios: at least {} can",
             counted(rounds as u64, "round"),
             needed(level)
         ));
@@ -771,7 +771,7 @@ mod tests {
             let few = of_rounds(rounds);
             assert!(few.columns.iter().any(|it| it.mean.is_none()), "{rounds}");
             let note = format!(
-                "{rounds} rounds cannot tell the geometric means and the worst ratios: at least {needed} can"
+                "{rounds} rounds cannot determine the geometric means and the worst ratios: at least {needed} can"
             );
             assert_eq!(few.notes, [note]);
         }

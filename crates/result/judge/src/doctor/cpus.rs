@@ -29,8 +29,12 @@ fn governor(environment: &Environment) -> Check {
     );
     let governor = environment.cpu.governor.name.as_str();
     match (governor, environment.virtualisation.as_str()) {
-        ("", "") => unknown(name, "the host does not tell", rule),
-        ("", _) => unknown(name, "the hypervisor decides, and does not tell", rule),
+        ("", "") => unknown(name, "not reported by the host", rule),
+        ("", _) => unknown(
+            name,
+            "set by the hypervisor, which does not report it",
+            rule,
+        ),
         ("performance", _) => check(name, Fine, governor, rule),
         _ => remedied(
             check(name, Unfit, governor, rule),
@@ -45,7 +49,7 @@ fn turbo(environment: &Environment) -> Check {
         "off: how long and how far it goes depends on heat and on the other cores",
     );
     match environment.cpu.governor.boost {
-        None => unknown(name, "the host does not tell", rule),
+        None => unknown(name, "not reported by the host", rule),
         Some(false) => check(name, Fine, "off", rule),
         Some(true) => remedied(
             check(name, Note, "on", rule),
@@ -63,7 +67,7 @@ fn clock_source(environment: &Environment) -> Check {
     let source = environment.clock_source.as_str();
     let found = format!("{source}, {} ns a reading", environment.clock_read_ns);
     match source {
-        "" => unknown(name, "the host does not tell", rule),
+        "" => unknown(name, "not reported by the host", rule),
         source if FAST_SOURCES.contains(&source) => check(name, Fine, found, rule),
         _ => remedied(
             check(name, Unfit, found, rule),
@@ -155,7 +159,7 @@ fn interrupts(environment: &Environment, telemetry: &Telemetry) -> Check {
             name,
             Unknown,
             format!(
-                "{rate:.0} interrupts/s on {cpus} CPUs at rest: too few to tell; a trial's findings do"
+                "{rate:.0} interrupts/s on {cpus} CPUs at rest: too few to judge; see the findings of a trial"
             ),
             rule,
         ),

@@ -89,7 +89,7 @@ fn scheduler(device: &DeviceLayer) -> Check {
         ),
     };
     match device.scheduler.as_str() {
-        "" => unknown(name, "the host does not tell", rule),
+        "" => unknown(name, "not reported by the host", rule),
         scheduler if fit.contains(&scheduler) => check(name, Fine, scheduler, rule),
         scheduler => remedied(
             check(name, Note, scheduler, rule),
@@ -105,7 +105,7 @@ fn write_cache(device: &DeviceLayer) -> Check {
     let name = format!("write cache of {}", device.name);
     let rule = "write through: what is written is safe when it is done, and no flush is needed";
     match setting(device, "write_cache") {
-        None => unknown(name, "the host does not tell", rule),
+        None => unknown(name, "not reported by the host", rule),
         Some("write through") => check(name, Fine, "write through", rule),
         Some(mode) => remedied(
             check(
@@ -127,7 +127,7 @@ fn discard(device: &DeviceLayer) -> Check {
         setting(device, "discard_max_bytes"),
         setting(device, "rotational"),
     ) {
-        (None, _) => unknown(name, "the host does not tell", rule),
+        (None, _) => unknown(name, "not reported by the host", rule),
         (Some("0"), Some("1")) => check(name, Fine, "none, and it is rotational", rule),
         (Some("0"), _) => remedied(
             check(name, Note, "none", rule),

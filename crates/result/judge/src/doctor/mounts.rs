@@ -143,7 +143,7 @@ fn free_space(mount: &MountInfo) -> Check {
         FREE_PERCENT.1
     );
     if mount.total == 0 {
-        return unknown(name, "the file system does not tell", rule);
+        return unknown(name, "not reported by the file system", rule);
     }
     let percent = mount.free as f64 * 100.0 / mount.total as f64;
     let state = match percent {

@@ -119,7 +119,7 @@ fn pressure(telemetry: &Telemetry) -> Vec<Check> {
             _ => format!("{rule}; unfit from {} % on", PRESSURE_PERCENT.1),
         };
         let Some(found) = totals.iter().find(|total| total.subject == resource) else {
-            return unknown(name, "the kernel does not tell (CONFIG_PSI, psi=1)", rule);
+            return unknown(name, "not reported by the kernel (CONFIG_PSI, psi=1)", rule);
         };
         let percent = found.percent_of_span("some").min(100.0);
         let state = match (
@@ -146,7 +146,7 @@ fn memory(environment: &Environment) -> Check {
         AVAILABLE_PERCENT.0, AVAILABLE_PERCENT.1
     );
     if memory.total == 0 {
-        return unknown(name, "the host does not tell", rule);
+        return unknown(name, "not reported by the host", rule);
     }
     let percent = memory.available as f64 * 100.0 / memory.total as f64;
     let state = match percent {

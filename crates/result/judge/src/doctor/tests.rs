@@ -156,7 +156,7 @@ fn cpus_must_have_a_constant_frequency() {
         Unfit,
         "performance,schedutil",
     );
-    check("governor", governor(""), Unknown, "does not tell");
+    check("governor", governor(""), Unknown, "report");
     check(
         "governor",
         |e| {

@@ -114,7 +114,7 @@ impl Trial<'_> {
             .collect();
         let send = move || {
             part.notes.push(format!(
-                "the clean-up of the trial's files is stuck; process {} goes on with it in the background",
+                "the clean-up of the trial's files is stuck; process {} continues it in the background",
                 std::process::id()
             ));
             // The parent then does not kill the process.
