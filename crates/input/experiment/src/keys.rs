@@ -175,7 +175,7 @@ pub(crate) const CONFIGURATION: &[Key] = &[
     key("sim", Kind::Table(SIM), "Settings of simulated storage."),
     key("vm", Kind::Table(VM), "Virtual machines, whose disks are the files or devices below. The layers above are made in them, and the trials run in them."),
     key("fill", Kind::Size(0), "Amount of random data written to a new target before its first trial.").default("none"),
-    key("precondition", Kind::Time(Nanos(0)), "Longest time for which a new target is written until its rate is steady, after SNIA's PTS: see below.").default("none"),
+    key("precondition", Kind::Time(Nanos(0)), "Longest time for which a new target is written until its rate is steady, after SNIA's PTS.").default("none"),
     key("host", Kind::Table(HOST), "Settings of the host while the target exists."),
     key("env", Kind::Scalars, "Environment of the commands."),
     key("setup", Kind::Text, "Command that makes storage that iodyno does not know."),
