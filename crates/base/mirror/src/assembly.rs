@@ -307,7 +307,7 @@ impl Assembly {
     }
 
     /// Begins a new line. One on which nothing was written is not remembered.
-    fn fork(&mut self, line: u64) {
+    pub fn fork(&mut self, line: u64) {
         if !self.unwritten {
             if self.forks.len() == MOST_FORKS {
                 self.forks.remove(0);

@@ -19,6 +19,9 @@
 //!   durable on the others before any write or flush that it missed is acknowledged ([`Mirror::ack`] waits for it). If all
 //!   legs fail, none is dropped, the client gets the error, and the regions need copying.
 //! - *Halt.* If no leg accepts the record of a drop, nothing is acknowledged any more until the mirror is started again.
+//! - *Overwritten.* A copy of the superblock is only overwritten if it is what was written there last, and each tick
+//!   reads both back. A leg that has another one was overwritten by somebody, perhaps with an old copy of itself: it
+//!   and those that are copied to are dropped, and behind from byte 0. If it is the last leg in sync, the mirror halts.
 //! - *Published.* What queues read without this object is as [`shared`](crate::shared) says. It is published at the end of each event,
 //!   before its orders are carried out.
 //! - *Exclusion.* Writes, copies and scrubbed ranges that overlap are carried out one after the other, in order of arrival.
@@ -51,6 +54,8 @@ const EBUSY: Errno = 16;
 const EINVAL: Errno = 22;
 const ENOSPC: Errno = 28;
 const ESHUTDOWN: Errno = 108;
+/// A block on a leg is not what was expected. The kernel has no such error.
+pub const UNEXPECTED: Errno = -1;
 
 /// Ticks between two clean-ups of the log while writes are issued.
 const CLEAN_TICKS: u64 = 5;
@@ -64,10 +69,9 @@ pub struct Settings {
     pub copies: u32,
     /// Whether epochs are recorded. Without them a leg that was restored from a copy may not be noticed: only to test that this is found.
     pub epochs: bool,
-    /// Added to the generation by the first record after a start, a random number. Otherwise two histories that begin
-    /// with the same state reach the same generations: when all legs are restored from one moment, a leg of the
-    /// abandoned history would look current.
-    pub jump: u16,
+    /// The number of a new line, which the first record after the start begins unless it only records the start.
+    /// Random: two histories that start from the same state have different lines.
+    pub line: Option<u64>,
 }
 
 impl Default for Settings {
@@ -76,7 +80,7 @@ impl Default for Settings {
             copy_bytes: 256 << 10,
             copies: 4,
             epochs: true,
-            jump: 0,
+            line: None,
         }
     }
 }
@@ -217,6 +221,16 @@ pub enum Buffer {
     },
     /// These bytes are written.
     Block(Box<[u8; BLOCK]>),
+    /// A copy of the superblock is written. First, it is read: if it is not `expected`, nothing is written, and the op
+    /// fails as [`UNEXPECTED`]. It is written if it cannot be read.
+    Superblock {
+        /// `None`: it is not read.
+        expected: Option<Box<[u8; BLOCK]>>,
+        /// What is written.
+        new: Box<[u8; BLOCK]>,
+    },
+    /// What is read has to be this. Otherwise, the op fails as [`UNEXPECTED`].
+    Expected(Box<[u8; BLOCK]>),
 }
 
 /// What an op does.
@@ -291,6 +305,10 @@ pub enum Cause {
     Short,
     /// Its file was removed or replaced.
     Replaced,
+    /// Somebody overwrote it, perhaps with an old copy of itself.
+    Overwritten,
+    /// It was copied to while another leg was overwritten.
+    Source,
 }
 
 /// A write or flush that a leg failed.
@@ -322,8 +340,13 @@ pub enum Change {
 pub enum Notice {
     /// The state of the legs is recorded, if it was not: those that are missing are behind.
     Recorded,
-    /// The file of the only leg in sync was removed or replaced. The leg stays.
-    LastReplaced(usize),
+    /// This happened to the last leg in sync, which stays.
+    Last {
+        /// The leg.
+        leg: usize,
+        /// [`Cause::Replaced`], or [`Cause::Overwritten`]: the mirror halts.
+        cause: Cause,
+    },
     /// A leg is behind now.
     Dropped {
         /// The leg.
@@ -367,7 +390,8 @@ pub enum Notice {
         /// Ranges that a leg failed to read.
         unread: u64,
     },
-    /// No leg accepted the record of a drop: every request fails until the next start.
+    /// No leg accepted the record of a drop, or the last leg in sync was overwritten: every request fails until the
+    /// next start.
     Halted,
 }
 
@@ -457,6 +481,12 @@ enum Work {
         /// While the second copies are written: legs whose first one failed.
         failed: Option<LegSet>,
     },
+    /// A copy of the superblock is read back.
+    Look {
+        copy: usize,
+        /// Superblocks that had been written to the leg when it began.
+        written: u64,
+    },
     Scrub {
         from: Option<usize>,
         offset: u64,
@@ -471,7 +501,7 @@ impl Work {
     /// What its ops in flight change; `None`: they read.
     fn change(&self) -> Option<Change> {
         match self {
-            Work::Read { .. } => None,
+            Work::Read { .. } | Work::Look { .. } => None,
             Work::Write { .. } => Some(Change::Write),
             Work::Flush { .. } => Some(Change::Flush),
             Work::Copy { writing, .. } => writing.then_some(Change::Copy),
@@ -515,10 +545,46 @@ struct Leg {
     first_copy: usize,
     /// A generation that both copies have at least.
     seen: u64,
+    superblocks: Superblocks,
     /// The last write or flush that it failed.
     failure: Option<Failure>,
     /// Why it was dropped, or is not what it should be.
     cause: Option<Cause>,
+}
+
+/// The superblocks of a leg that gets writes.
+#[derive(Debug, Default)]
+struct Superblocks {
+    /// The copies as they are on it; `None`: not known, or being written.
+    known: [Option<Box<[u8; BLOCK]>>; 2],
+    /// The copy that is being written.
+    writing: Option<(usize, Box<[u8; BLOCK]>)>,
+    /// Those that were written, also if that failed.
+    written: u64,
+    /// It is being read back.
+    looking: [bool; 2],
+}
+
+impl Superblocks {
+    fn known(known: [Option<Box<[u8; BLOCK]>>; 2]) -> Superblocks {
+        Superblocks {
+            known,
+            ..Superblocks::default()
+        }
+    }
+
+    /// A copy is being written. Returns what is overwritten, if that is known.
+    fn write(&mut self, copy: usize, new: &[u8; BLOCK]) -> Option<Box<[u8; BLOCK]>> {
+        self.written += 1;
+        self.writing = Some((copy, Box::new(*new)));
+        self.known[copy].take()
+    }
+
+    fn wrote(&mut self, result: Result<(), Errno>) {
+        if let (Ok(()), Some((copy, block))) = (result, self.writing.take()) {
+            self.known[copy] = Some(block);
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -578,8 +644,10 @@ struct Epoch {
 }
 
 /// What is stored on a leg at the start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stored {
+    /// Both copies of the superblock; `None`: it cannot be read.
+    pub superblocks: [Option<Box<[u8; BLOCK]>>; 2],
     /// The copy of the superblock that was used, 0 or 1.
     pub copy: usize,
     /// The highest number of a write of the log.
@@ -685,6 +753,7 @@ impl Mirror {
                 promoted: false,
                 first_copy: 1 - stored[leg].copy,
                 seen: part.member.seen,
+                superblocks: Superblocks::known(stored[leg].superblocks.clone()),
                 failure: None,
                 cause: None,
             })
@@ -1025,15 +1094,38 @@ impl Mirror {
         match result {
             Ok(()) => fan.ok.add(leg),
             Err(error) => {
+                let error = if error == UNEXPECTED { EIO } else { error };
                 fan.error = error;
                 if let Some(change) = work.change() {
                     self.legs[leg].failure = Some(Failure { change, error });
                 }
             }
         }
-        if fan.pending.is_empty() {
-            let fan = std::mem::take(fan);
+        let work = *work;
+        let ended = fan.pending.is_empty().then(|| std::mem::take(fan));
+        if self.is_overwritten(leg, work, result) {
+            self.drop_for_good(leg, Cause::Overwritten, orders);
+        }
+        if let Some(fan) = ended {
             self.ended(task, fan, choose, orders);
+        }
+    }
+
+    /// Whether an op that has ended shows that somebody overwrote the superblock of a leg.
+    fn is_overwritten(&mut self, leg: usize, work: Work, result: Result<(), Errno>) -> bool {
+        let superblocks = &mut self.legs[leg].superblocks;
+        let unexpected = result == Err(UNEXPECTED);
+        match work {
+            Work::Record { .. } => {
+                superblocks.wrote(result);
+                unexpected
+            }
+            // A write that began meanwhile may have changed what was read.
+            Work::Look { copy, written } => {
+                superblocks.looking[copy] = false;
+                unexpected && superblocks.written == written
+            }
+            _ => false,
         }
     }
 
@@ -1069,6 +1161,7 @@ impl Mirror {
                 self.log_ended(block, fan, orders);
             }
             Work::Record { .. } => self.record_ended(task, fan, orders),
+            Work::Look { .. } => self.end_task(task),
             Work::Scrub { .. } => self.scrub_step(task, fan, orders),
         }
     }
@@ -1113,19 +1206,27 @@ impl Mirror {
         let Some(one) = self.legs.get_mut(leg) else {
             return;
         };
-        if cause == Cause::Replaced {
-            one.given = false;
-            if one.online && one.cause != Some(cause) {
-                orders.push(Order::Notice(Notice::LastReplaced(leg)));
-            }
+        one.given &= cause != Cause::Replaced;
+        let last = one.online;
+        if last && cause != Cause::Short && one.cause != Some(cause) {
+            orders.push(Order::Notice(Notice::Last { leg, cause }));
         }
         if one.cause != Some(Cause::Replaced) {
             one.cause = Some(cause);
         }
         let nothing = LegState::Behind { copied: 0 };
-        if !one.online && !one.removed && one.state != nothing {
+        if !one.online && !one.removed {
+            self.version += u64::from(one.state != nothing);
             (one.state, one.copied) = (nothing, 0);
-            self.version += 1;
+        }
+        if cause == Cause::Overwritten {
+            // They may have got what was read there.
+            for behind in self.online().without(self.in_sync()).iter() {
+                self.drop_for_good(behind, Cause::Source, orders);
+            }
+            if last {
+                self.halt(orders);
+            }
         }
     }
 
@@ -1164,6 +1265,7 @@ impl Mirror {
             promoted: false,
             first_copy: 0,
             seen: 0,
+            superblocks: Superblocks::default(),
             failure: None,
             cause: None,
         });
@@ -1214,13 +1316,13 @@ impl Mirror {
         if let Some(errno) = self.unchangeable().or(refusal) {
             return self.reply(id, Err(errno), orders);
         }
+        let mirror = self.assembly.superblock(leg);
         let one = &mut self.legs[leg];
-        let line = self.assembly.line;
-        // A newer generation than the latest one is that of another history.
-        let own = one.seen..=self.assembly.generation;
-        if !stored.is_some_and(|stored| stored.line == line && own.contains(&stored.generation)) {
+        let own = |stored: Fork| stored.generation >= one.seen && mirror.passed(stored);
+        if !stored.is_some_and(own) {
             one.state = LegState::Behind { copied: 0 };
         }
+        one.superblocks = Superblocks::default();
         if let LegState::Behind { copied } = one.state {
             // What was copied later may not be durable.
             one.copied = copied;
@@ -1727,6 +1829,7 @@ impl Mirror {
         if self.halted {
             return;
         }
+        self.look(orders);
         self.epoch_tick(orders);
         let due = self.epoch.open && self.ticks.is_multiple_of(CLEAN_TICKS);
         if due && self.clean(self.ticks - CLEAN_TICKS) && !self.cleaning {
@@ -1745,6 +1848,27 @@ impl Mirror {
             if one.online && !one.flushing && bytes > copied + step && bytes < length {
                 self.copied(leg, bytes, orders);
             }
+        }
+    }
+
+    /// Reads the superblocks back.
+    fn look(&mut self, orders: &mut Vec<Order>) {
+        let legs = match self.stopping {
+            true => LegSet::NONE,
+            false => self.online(),
+        };
+        for (leg, copy) in legs.iter().flat_map(|leg| [(leg, 0), (leg, 1)]) {
+            let superblocks = &mut self.legs[leg].superblocks;
+            let known = superblocks.known[copy].clone();
+            let Some(expected) = known.filter(|_| !superblocks.looking[copy]) else {
+                continue;
+            };
+            superblocks.looking[copy] = true;
+            let written = superblocks.written;
+            let task = self.add_task(Work::Look { copy, written });
+            let range = (COPIES[copy], BLOCK as u32);
+            let buffer = Buffer::Expected(expected);
+            self.issue(task, leg, OpKind::Read, range, buffer, orders);
         }
     }
 
@@ -1803,13 +1927,16 @@ impl Mirror {
         let of_start = self.assembly.outdated && self.recorded == 0 && self.version == 1;
         if !of_start || opens {
             // Every other record is of a change.
+            if let Some(line) = self.settings.line.take() {
+                self.assembly.fork(line);
+            }
             self.assembly.unwritten = false;
         }
         let differ = self.to_copy + self.stuck > 0;
         self.differed = differ || (self.differed && self.copied_at >= self.flushed);
         let source = self.in_sync().first().filter(|_| self.differed);
         self.assembly.source = source.map(|leg| self.assembly.parts[leg].member.uuid);
-        self.assembly.generation += 1 + u64::from(std::mem::take(&mut self.settings.jump));
+        self.assembly.generation += 1;
         self.recording = true;
         self.epoch.due = false;
         self.promoted = self.legs_where(|leg| leg.promoted);
@@ -1838,9 +1965,12 @@ impl Mirror {
             }
             let mut removed = self.legs.iter().map(|leg| leg.removed);
             (superblock.members).retain(|_| !removed.next().unwrap_or(false));
-            let copy = self.legs[leg].first_copy ^ usize::from(second);
+            let one = &mut self.legs[leg];
+            let copy = one.first_copy ^ usize::from(second);
             let range = (COPIES[copy], BLOCK as u32);
-            let buffer = Buffer::Block(Box::new(superblock.encode()));
+            let new = Box::new(superblock.encode());
+            let expected = one.superblocks.write(copy, &new);
+            let buffer = Buffer::Superblock { expected, new };
             let kind = OpKind::Write { fua: true };
             self.issue(task, leg, kind, range, buffer, orders);
         }
@@ -1948,7 +2078,9 @@ impl Mirror {
     }
 
     fn halt(&mut self, orders: &mut Vec<Order>) {
-        self.halted = true;
+        if std::mem::replace(&mut self.halted, true) {
+            return;
+        }
         orders.push(Order::Notice(Notice::Halted));
         while let Some((_, id)) = self.acks.pop_front() {
             self.reply(id, Err(EIO), orders);

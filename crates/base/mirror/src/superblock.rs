@@ -12,9 +12,11 @@
 //! lost write leaves the superblock of before or of after the update. The second copy has the generation of the first one as
 //! `complete`: every leg has that generation when the second copy is written.
 //!
-//! A *line* is the history of a mirror as long as it is never started without a leg that is in sync. Generations of one line
-//! follow each other. Such a start forks a new line, because the missing leg may be started elsewhere. Until the first write, the new
-//! line is *unwritten*: its data are those of the line that it was forked from.
+//! A *line* is what one start of a mirror writes. Its generations follow each other, and its number is random: the first
+//! record that is not only of the start forks it from the line before. If the mirror is restored to an older moment, the
+//! histories before and after have different lines. A start without a leg that is in sync forks a line at once, because
+//! the missing leg may be started elsewhere. Until the first write, the new line is *unwritten*: its data are those of the
+//! line that it was forked from.
 //!
 //! Version 1 has no flags and no right leg, and its log has another format (see `intent`). It is read as a line that was written; the first
 //! update writes version 2, which older programs refuse.
@@ -134,7 +136,7 @@ pub struct Member {
     pub seen: u64,
 }
 
-/// A line that ended when the mirror was started without one of its legs.
+/// A line that ended because a later start began another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fork {
     /// The line.
@@ -356,7 +358,7 @@ impl Superblock {
     }
 
     /// Whether this is a state of its line, or of one that it descends from.
-    fn passed(&self, state: Fork) -> bool {
+    pub(crate) fn passed(&self, state: Fork) -> bool {
         let reached = |end: &Fork| end.line == state.line && state.generation <= end.generation;
         reached(&self.recorded()) || self.forks.iter().any(reached)
     }

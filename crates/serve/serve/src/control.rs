@@ -556,11 +556,12 @@ impl Shared {
     ) -> Result<Option<Fork>, Refused> {
         match leg.own_superblocks(self.mirror, uuid) {
             [Some(one), Some(two)] => {
-                let older = one.generation.min(two.generation);
-                Ok(Some(Fork {
-                    generation: older,
-                    ..one.recorded()
-                }))
+                let older = if two.generation < one.generation {
+                    two
+                } else {
+                    one
+                };
+                Ok(Some(older.recorded()))
             }
             _ if destroy.iter().any(|named| leg.is_at(named)) => {
                 leg.may_be_overwritten(destroy)?;
@@ -752,6 +753,13 @@ fn reason(cause: Cause) -> String {
         Cause::Silent => return "it does not answer".to_owned(),
         Cause::Short => return "it became shorter: all of it has to be copied".to_owned(),
         Cause::Replaced => return REPLACED.to_owned(),
+        Cause::Overwritten => {
+            return "somebody overwrote its superblock: all of it has to be copied".to_owned();
+        }
+        Cause::Source => {
+            return "another leg was overwritten while it was copied to: all of it has to be copied"
+                .to_owned();
+        }
     };
     let doing = match change {
         Change::Write => "write data",
@@ -773,7 +781,10 @@ pub fn described(notice: Notice, names: &[String]) -> String {
             names[leg],
             reason(cause)
         ),
-        Notice::LastReplaced(leg) => format!(
+        Notice::Last { leg, cause: Cause::Overwritten } => {
+            format!("error: somebody overwrote the superblock of {}, the last leg in sync", names[leg])
+        }
+        Notice::Last { leg, .. } => format!(
             "warning: {}, the last leg in sync: {REPLACED}. It is still served: add another leg before the server is stopped",
             names[leg]
         ),
@@ -796,7 +807,7 @@ pub fn described(notice: Notice, names: &[String]) -> String {
         }
         Notice::Scrubbed { differ, unread } => format!("compared: {differ} ranges differ, {unread} could not be read"),
         Notice::Halted => {
-            "error: no leg accepts the record that another one failed: every request fails until the mirror is started again".to_owned()
+            "error: no leg accepts the record of the states of the legs: every request fails until the mirror is started again".to_owned()
         }
     }
 }

@@ -226,6 +226,7 @@ pub fn change(
         clear_log(&leg, assembly.mirror, geometry)?;
         given.push(leg);
     }
+    assembly.fork(legs::new_line());
     assembly.unwritten = false;
     // The new leg first: the others name it.
     for copy in [0, 1] {

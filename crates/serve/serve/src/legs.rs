@@ -69,8 +69,13 @@ impl Leg {
     /// # Errors
     /// If no copy is valid.
     pub fn superblock(&self) -> Result<(Superblock, usize), Unreadable> {
-        let copies = COPIES.map(|offset| self.block(offset));
-        Superblock::newest([copies[0].as_ref(), copies[1].as_ref()])
+        let copies = self.superblocks();
+        Superblock::newest([copies[0].as_deref(), copies[1].as_deref()])
+    }
+
+    /// Both copies; `None`: it cannot be read.
+    fn superblocks(&self) -> [Option<Box<[u8; BLOCK]>>; 2] {
+        COPIES.map(|offset| self.block(offset).map(Box::new))
     }
 
     /// The copies of the superblock of this leg of this mirror; `None`: there is another content.
@@ -421,11 +426,16 @@ impl Found {
 
     /// The mirror, ready to start.
     pub fn mirror(self, settings: core::Settings) -> Mirror {
-        // The last bits of a UUID are random.
-        let jump = Uuid::now_v7().as_u128() as u16;
-        let settings = core::Settings { jump, ..settings };
+        let line = Some(new_line());
+        let settings = core::Settings { line, ..settings };
         Mirror::new(self.assembly, &self.logs, &self.stored, settings)
     }
+}
+
+/// The number of a new line of a mirror.
+pub(crate) fn new_line() -> u64 {
+    // The last 62 bits of a UUID are random.
+    Uuid::now_v7().as_u128() as u64
 }
 
 /// Assembles a mirror. With `degraded`, legs in sync may be missing.
@@ -437,10 +447,11 @@ pub fn assemble(legs: &[Leg], degraded: bool) -> Result<Found, Vec<Diagnostic>> 
     let mut superblocks = Vec::new();
     let mut copies = Vec::new();
     for leg in legs {
-        match leg.superblock() {
+        let blocks = leg.superblocks();
+        match Superblock::newest([blocks[0].as_deref(), blocks[1].as_deref()]) {
             Ok((superblock, copy)) => {
                 superblocks.push(superblock);
-                copies.push(copy);
+                copies.push((copy, blocks));
             }
             Err(error) => faults.push(unreadable(leg, error)),
         }
@@ -449,7 +460,7 @@ pub fn assemble(legs: &[Leg], degraded: bool) -> Result<Found, Vec<Diagnostic>> 
         return Err(faults);
     }
     // A fork needs a number that no other has.
-    let line = degraded.then(|| Uuid::now_v7().as_u128() as u64);
+    let line = degraded.then(new_line);
     let explained = |faults: Vec<Fault>| {
         let faults = faults.iter().map(|fault| explain(fault, legs));
         faults.collect::<Vec<_>>()
@@ -490,9 +501,13 @@ pub fn assemble(legs: &[Leg], degraded: bool) -> Result<Found, Vec<Diagnostic>> 
         blocks.collect()
     });
     let logs: Vec<Vec<Bits>> = logs.collect();
-    let stored = assembly.parts.iter().map(|part| Stored {
-        copy: part.given.map_or(0, |at| copies[at]),
-        log: part.given.map_or(0, |at| newest[at]),
+    let stored = assembly.parts.iter().map(|part| {
+        let given = part.given.map(|at| (copies[at].clone(), newest[at]));
+        given.map_or_else(Stored::default, |((copy, superblocks), log)| Stored {
+            superblocks,
+            copy,
+            log,
+        })
     });
     let stored = stored.collect();
     let marked = (logs.iter().flatten()).any(|bits| bits.iter().next().is_some());

@@ -17,6 +17,8 @@
 //! - A leg is not written while it is shorter than the mirror: the op fails. Such a leg, and one that returns less than was read, is
 //!   reported to the mirror as shortened before the op ends. So is one that is found to be shorter every second, which may have been dropped
 //!   before.
+//! - A leg whose file system may make a call wait ([`waits`]) is used by threads of the kernel only: a leg that hangs
+//!   does not delay the others.
 //! - The path of a leg that is a file leads to the file that is open. A thread for each leg looks twice a second, because a file system may
 //!   not answer: a leg whose file was removed, renamed or replaced is reported to the mirror.
 //! - A leg is taken back only when no queue has a command in flight on it.
@@ -45,10 +47,10 @@ use std::time::Duration;
 
 use iodyno_mirror::core::{
     Access, Buffer, Cause, Choose, Errno, Event, Mirror, Notice, Op, OpId, OpKind, Order,
-    Request as MirrorRequest,
+    Request as MirrorRequest, UNEXPECTED,
 };
 use iodyno_mirror::shared::{Alarm, Board, MOST_QUEUES, Published};
-use iodyno_mirror::superblock::{DATA, Fork, Geometry, Member};
+use iodyno_mirror::superblock::{BLOCK, DATA, Fork, Geometry, Member};
 use iodyno_mirror::{
     LegQueue, LegSet, LegView, PolicyKind, QueueSettings, ReadPolicy, ReadRequest, Transfer,
 };
@@ -61,6 +63,7 @@ use iodyno_sys::{
 };
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{AtFlags, FileType, SeekFrom, StatxFlags, statx};
+use rustix::io::ReadWriteFlags;
 use uuid::Uuid;
 
 /// The longest op of a leg, and the longest part of a request, bytes.
@@ -345,6 +348,8 @@ pub(crate) struct TableLeg {
     /// `None`: it is missing or was removed.
     pub(crate) file: Option<OwnedFd>,
     pub(crate) rotational: bool,
+    /// Its ops are prepared by [`UringBackend::prep_apart`].
+    pub(crate) apart: bool,
     /// `None`: it is not a file.
     place: Option<Place>,
 }
@@ -672,6 +677,13 @@ enum Memory {
     Client(u64),
     /// A buffer of a task gets what is read.
     Own(u32, usize),
+    /// This is written, if what is read before is `expected`.
+    Superblock {
+        expected: Option<Box<[u8; BLOCK]>>,
+        new: Box<[u8; BLOCK]>,
+    },
+    /// What is read has to be this.
+    Expected(Box<[u8; BLOCK]>),
 }
 
 /// An op of the mirror, waiting or issued.
@@ -784,6 +796,17 @@ fn copy_of(descriptor: &OwnedFd) -> Result<OwnedFd, BackendError> {
 struct Held {
     file: OwnedFd,
     regular: bool,
+    /// Its file system may make a call wait.
+    apart: bool,
+}
+
+/// Whether a call on a file may wait although it is asked not to, as on FUSE and network file systems. The call that
+/// submits an op to io_uring may wait then as well.
+fn waits(descriptor: &OwnedFd) -> bool {
+    let mut byte = [0];
+    let mut into = [std::io::IoSliceMut::new(&mut byte)];
+    let read = rustix::io::preadv2(descriptor, &mut into, 0, ReadWriteFlags::NOWAIT);
+    read == Err(rustix::io::Errno::OPNOTSUPP)
 }
 
 impl Held {
@@ -793,6 +816,7 @@ impl Held {
         Ok(Held {
             file: copy_of(descriptor)?,
             regular: FileType::from_raw_mode(found.st_mode) == FileType::RegularFile,
+            apart: waits(descriptor),
         })
     }
 
@@ -979,6 +1003,7 @@ impl<'a> Server<'a> {
             stopped: false,
             mirror,
         };
+        server.backend.allow_workers();
         let timeout = settings.leg_timeout_ns;
         (server.shared.leg_timeout_ns).store(timeout, Ordering::Relaxed);
         let published = server.mirror.published();
@@ -989,11 +1014,13 @@ impl<'a> Server<'a> {
         let places = server.paths.iter().zip(&server.held);
         let places = places.map(|(path, file)| Place::of(path.as_ref(), file.as_ref()));
         let places: Vec<Option<Place>> = places.collect();
+        let apart: Vec<bool> = (0..copies.len()).map(|leg| server.is_apart(leg)).collect();
         server.shared.change(|table| {
-            let legs = copies.into_iter().zip(rotational).zip(places);
-            let leg = |((file, rotational), place)| TableLeg {
+            let legs = copies.into_iter().zip(rotational).zip(places).zip(apart);
+            let leg = |(((file, rotational), place), apart)| TableLeg {
                 file,
                 rotational,
+                apart,
                 place,
             };
             table.legs = legs.map(leg).collect();
@@ -1387,6 +1414,7 @@ impl<'a> Server<'a> {
         let leg = TableLeg {
             file: Some(copy),
             rotational: self.rotational[count - 1],
+            apart: self.is_apart(count - 1),
             place: Place::of(
                 self.paths[count - 1].as_ref(),
                 self.held[count - 1].as_ref(),
@@ -1476,6 +1504,8 @@ impl<'a> Server<'a> {
         let memory = match (op.buffer, op.kind) {
             (Buffer::None, _) => Memory::None,
             (Buffer::Block(bytes), _) => Memory::From(Rc::from(&bytes[..])),
+            (Buffer::Superblock { expected, new }, _) => Memory::Superblock { expected, new },
+            (Buffer::Expected(block), _) => Memory::Expected(block),
             (Buffer::Client(id), kind) => {
                 let request = &self.requests[&self.parts[&id].request];
                 match kind != OpKind::Read && request.bytes.is_empty() {
@@ -1629,34 +1659,29 @@ impl<'a> Server<'a> {
             .iter()
             .any(|number| entry(number).kind == OpKind::Write { fua: true });
         let offset = first.offset;
-        let mut length = 0;
-        for number in &entries {
-            let entry = self.entries[*number as usize].as_ref().expect("in use");
-            let buffer = &mut self.backend.buffer(slot)[length as usize..][..entry.length as usize];
-            match &entry.memory {
-                Memory::From(bytes) => buffer.copy_from_slice(&bytes[..buffer.len()]),
-                Memory::Client(id) if kind == KernelKind::Write => {
-                    let part = &self.parts[id];
-                    let bytes = &self.requests[&part.request].bytes;
-                    buffer.copy_from_slice(&bytes[part.at..][..buffer.len()]);
-                }
-                Memory::Zeros { .. } => buffer.fill(0),
-                Memory::None | Memory::Client(_) | Memory::Own(..) => {}
-            }
-            length += entry.length;
-        }
-        let transfers = matches!(kind, KernelKind::Read | KernelKind::Write);
+        let length = self.fill(slot, &entries, kind);
+        let first = self.entries[entries[0] as usize].as_ref();
+        let first = &first.expect("in use").memory;
+        let delayed = matches!(kind, KernelKind::Read | KernelKind::Write)
+            && !matches!(first, Memory::Expected(_))
+            && self.delays[leg].is_some();
+        let begins = match first {
+            Memory::Superblock {
+                expected: Some(_), ..
+            } => KernelKind::Read,
+            _ => kind,
+        };
         self.flights[slot as usize] = Some(Flight {
             leg,
             entries,
             command,
-            kind,
+            kind: begins,
             fua,
             offset,
             length,
             done: 0,
             since: now,
-            delayed: transfers && self.delays[leg].is_some(),
+            delayed,
             ended: None,
         });
         if kind != KernelKind::Read && self.is_short(leg) {
@@ -1665,10 +1690,32 @@ impl<'a> Server<'a> {
             return true;
         }
         let op = self.prepare(slot);
-        if transfers && let Some(disk) = &mut self.delays[leg] {
-            disk.submit(now, slot, &op);
+        if let Some(disk) = self.delays[leg].as_mut().filter(|_| delayed) {
+            disk.submit(now, slot, &KernelOp { kind, ..op });
         }
         true
+    }
+
+    /// Puts what ops write into the buffer of a slot. Returns the length of all.
+    fn fill(&mut self, slot: u32, entries: &[u32], kind: KernelKind) -> u32 {
+        let mut length = 0;
+        for number in entries {
+            let entry = self.entries[*number as usize].as_ref().expect("in use");
+            let buffer = &mut self.backend.buffer(slot)[length as usize..][..entry.length as usize];
+            match &entry.memory {
+                Memory::From(bytes) => buffer.copy_from_slice(&bytes[..buffer.len()]),
+                Memory::Superblock { new, .. } => buffer.copy_from_slice(&new[..]),
+                Memory::Client(id) if kind == KernelKind::Write => {
+                    let part = &self.parts[id];
+                    let bytes = &self.requests[&part.request].bytes;
+                    buffer.copy_from_slice(&bytes[part.at..][..buffer.len()]);
+                }
+                Memory::Zeros { .. } => buffer.fill(0),
+                Memory::None | Memory::Client(_) | Memory::Own(..) | Memory::Expected(_) => {}
+            }
+            length += entry.length;
+        }
+        length
     }
 
     /// Whether somebody made a leg shorter. A write would make a file longer again, with zeros where the data were.
@@ -1711,11 +1758,17 @@ impl<'a> Server<'a> {
             skip: flight.done,
             priority: 0,
         };
-        match flight.fua && flight.kind == KernelKind::Write {
-            true => self.backend.prep_durable(slot, &op),
-            false => self.backend.prep(slot, &op),
+        let durable = flight.fua && flight.kind == KernelKind::Write;
+        match (self.is_apart(flight.leg), durable) {
+            (true, durable) => self.backend.prep_apart(slot, &op, durable),
+            (false, true) => self.backend.prep_durable(slot, &op),
+            (false, false) => self.backend.prep(slot, &op),
         }
         op
+    }
+
+    fn is_apart(&self, leg: usize) -> bool {
+        self.held[leg].as_ref().is_some_and(|held| held.apart)
     }
 
     fn completed(&mut self, completion: &Completion) {
@@ -1762,10 +1815,48 @@ impl<'a> Server<'a> {
             self.prepare(slot);
             return;
         }
+        let Some(result) = self.superblock_read(slot, completion.result >= 0, result) else {
+            return;
+        };
+        let flight = self.flights[slot as usize].as_mut().expect("in flight");
         match flight.delayed {
             true => flight.ended = Some((result, completion.completed)),
             false => self.ended(slot, result, completion.completed),
         }
+    }
+
+    /// If a copy of the superblock was read, it is overwritten if it is as expected, or the leg could not read it.
+    /// `None`: that is in progress.
+    fn superblock_read(
+        &mut self,
+        slot: u32,
+        answered: bool,
+        result: Result<(), Errno>,
+    ) -> Option<Result<(), Errno>> {
+        let flight = self.flights[slot as usize].as_mut().expect("in flight");
+        let entry = self.entries[flight.entries[0] as usize].as_ref();
+        let entry = entry.expect("in use");
+        let (expected, new) = match &entry.memory {
+            Memory::Superblock {
+                expected: Some(expected),
+                new,
+            } if flight.kind == KernelKind::Read => (expected, Some(new)),
+            Memory::Expected(expected) => (expected, None),
+            _ => return Some(result),
+        };
+        let buffer = &mut self.backend.buffer(slot)[..BLOCK];
+        if result.is_ok() && buffer != &expected[..] {
+            return Some(Err(UNEXPECTED));
+        }
+        // Nothing is written if the leg became shorter, or was dropped.
+        let write = (result.is_ok() || !answered) && self.mirror.awaits(entry.id);
+        let Some(new) = new.filter(|_| write) else {
+            return Some(result);
+        };
+        buffer.copy_from_slice(&new[..]);
+        (flight.kind, flight.done) = (KernelKind::Write, 0);
+        self.prepare(slot);
+        None
     }
 
     /// The op of a slot has ended at this time, ns.

@@ -77,6 +77,8 @@ struct Leg {
     /// The ring has its file.
     open: bool,
     rotational: bool,
+    /// Threads of the kernel read from it: its file system may make a call wait.
+    apart: bool,
 }
 
 /// A read of a client.
@@ -293,6 +295,7 @@ impl Reader {
                     queue: LegQueue::sharing(settings, MOST_READS, marks),
                     open: false,
                     rotational: known.rotational,
+                    apart: known.apart,
                 });
             }
             let in_flight = self.flights.iter().flatten().any(|flight| flight.leg == at);
@@ -529,7 +532,10 @@ impl Reader {
             skip: flight.done,
             priority: 0,
         };
-        self.backend.prep(slot, &op);
+        match self.legs[flight.leg].apart {
+            true => self.backend.prep_apart(slot, &op, false),
+            false => self.backend.prep(slot, &op),
+        }
     }
 
     fn completed(&mut self, completion: &Completion) {
@@ -716,5 +722,7 @@ fn ring(
     let arena = (queues.take_arena(slots, bytes as usize))
         .map_err(|error| BackendError::new("get memory for buffers", error))?;
     let engine = Engine::new(EngineKind::IoUring, slots);
-    UringBackend::with_polls(files, arena, &engine, watched)
+    let mut backend = UringBackend::with_polls(files, arena, &engine, watched)?;
+    backend.allow_workers();
+    Ok(backend)
 }

@@ -316,9 +316,11 @@ fn lines(recorded: &Superblock, legs: &[Leg]) -> Vec<LegLine> {
 
 /// What to do if a mirror halted.
 const HALTED: &str = "\
-halted: no leg accepted the record that another one failed. Every request fails, and the states above are those that are stored
-  Stop the server, and start it again when the legs can be written. A leg that became shorter has lost data although it is stored as
-  in sync: start without it (`--degraded`), and make it longer only then. If all legs in sync became shorter, restore from a backup
+halted: no leg accepted the record that another one failed, or the last leg in sync was overwritten. Every request fails,
+and the states above are those that are stored.
+  Stop the server, and start it again when the legs can be written. A leg that became shorter has lost data although it is
+  stored as in sync: start without it (`--degraded`), and make it longer only then. If all legs in sync became shorter or
+  were overwritten, restore from a backup
 ";
 
 fn text(state: &State) -> String {

@@ -535,7 +535,10 @@ fn the_status_of_a_mirror_that_halted_is_what_is_stored() {
     let mut client = client(&home);
     client.write(0, &noise(5, 8 * MIB as usize));
     client.flush();
-    let stored = mirror(&home, &["status", "--json", "a"]).exits(0).json();
+    let stored = running.wait_for("an idle tick, after which nothing is recorded", || {
+        let status = mirror(&home, &["status", "--json", "a"]).exits(0).json();
+        (status["marked_regions"] == 0).then_some(status)
+    });
     // None of them can record that the other one became shorter.
     for path in &paths {
         let file = OpenOptions::new().write(true).open(path).unwrap();
@@ -573,6 +576,7 @@ fn what_a_leg_fails_to_read_is_read_from_another_one_and_rewritten() {
     let created = ["create", &device.0, "b", "--destroy", &device.0];
     mirror(&home, &created).succeeds();
     let running = serve(&home, &[&device.0, "b"], &["--policy", "round-robin"]);
+    running.wait_until_it_tells("is in sync");
     let mut client = client(&home);
     let bytes = noise(5, 8 * MIB as usize);
     client.write(0, &bytes);

@@ -86,6 +86,26 @@ impl Stage {
         assert!(done.unwrap().success(), "{command:?}");
     }
 
+    /// Overwrites a file or device in place with the old copy of a leg.
+    fn overwrite(&self, leg: &str, target: &str) {
+        self.run(&format!(
+            "dd if={leg}.old of={target} conv=notrunc status=none"
+        ));
+    }
+
+    /// Copies these legs, and writes before and after.
+    fn serve_with_old_copies(&mut self, legs: &[&str]) -> Running {
+        let running = self.serve();
+        self.write();
+        self.wait_until_idle(&running);
+        for leg in legs {
+            self.run(&format!("cp {leg} {leg}.old"));
+        }
+        self.write();
+        self.wait_until_idle(&running);
+        running
+    }
+
     fn generation(&self) -> u64 {
         let status = mirror(&self.home, &["status", "--json", self.legs[0]]);
         status.json()["generation"].as_u64().unwrap()
@@ -122,20 +142,21 @@ impl Stage {
             return Start::Refused;
         }
         running.wait_until_it_tells("serving ");
+        self.reads_right();
+        stop(running);
+        Start::Serves
+    }
+
+    /// Reads everything twice.
+    fn reads_right(&self) {
         let mut client = client(&self.home);
         for pass in 0..2 {
             for at in (0..DATA).step_by(32 << 10) {
                 let read = client.read(at as u64, 32 << 10);
                 let right = read == self.written[at..][..32 << 10];
-                assert!(
-                    right,
-                    "stale data at byte {at} in pass {pass} with {more:?}"
-                );
+                assert!(right, "stale data at byte {at} in pass {pass}");
             }
         }
-        drop(client);
-        stop(running);
-        Start::Serves
     }
 
     /// By each policy, always with the same legs.
@@ -322,7 +343,7 @@ fn waits_for_a_file_system(running: &Running) -> bool {
 }
 
 #[test]
-fn a_leg_that_was_removed_is_noticed_although_another_one_does_not_answer() {
+fn what_happens_to_legs_is_noticed_although_another_one_does_not_answer() {
     let mut stage = Stage::new(&["a"]);
     if !root() {
         return skip("FUSE needs root");
@@ -330,23 +351,62 @@ fn a_leg_that_was_removed_is_noticed_although_another_one_does_not_answer() {
     let Some(slow) = Slow::at(stage.path("slow")) else {
         return skip("no nbdfuse or nbdkit");
     };
-    leg(&stage.home, "c", 9);
-    for new in ["slow", "c"] {
+    for new in ["slow", "c", "d"] {
+        if new != "slow" {
+            leg(&stage.home, new, 9);
+        }
         let add = ["add", "--leg", "a", new, "--destroy", new];
         mirror(&stage.home, &add).succeeds();
     }
-    stage.legs = vec!["a", "slow", "c"];
+    stage.legs = vec!["a", "slow", "c", "d"];
     let running = stage.serve();
-    running.wait_until_it_tells("`slow` is in sync");
-    running.wait_until_it_tells("`c` is in sync");
+    for leg in ["slow", "c", "d"] {
+        running.wait_until_it_tells(&format!("`{leg}` is in sync"));
+    }
+    stage.run("cp d d.old");
+    stage.write();
+    stage.wait_until_idle(&running);
     slow.signal(Signal::STOP);
     running.wait_for("a look at the path that waits", || {
         waits_for_a_file_system(&running).then_some(())
     });
     stage.run("rm c");
     running.wait_until_it_tells("`c` is behind (its file was removed");
+    stage.overwrite("d", "d");
+    running.wait_until_it_tells("`d` failed and is behind (somebody overwrote");
     slow.signal(Signal::CONT);
     stop(running);
+}
+
+#[test]
+fn requests_are_answered_when_a_leg_that_hangs_with_all_of_them_was_dropped() {
+    let mut stage = Stage::new(&["a"]);
+    if !root() {
+        return skip("FUSE needs root");
+    }
+    let Some(slow) = Slow::at(stage.path("slow")) else {
+        return skip("no nbdfuse or nbdkit");
+    };
+    let add = ["add", "--leg", "a", "slow", "--destroy", "slow"];
+    mirror(&stage.home, &add).succeeds();
+    stage.legs = vec!["a", "slow"];
+    let more = ["--leg-timeout", "1s", "--policy", "round-robin"];
+    let running = serve(&stage.home, &stage.legs, &more);
+    running.wait_until_it_tells("`slow` is in sync");
+    slow.signal(Signal::STOP);
+    std::thread::scope(|scope| {
+        for at in (0..DATA).step_by(512 << 10) {
+            let (home, bytes) = (&stage.home, noise(at as u64, 4096));
+            stage.written[at..][..4096].copy_from_slice(&bytes);
+            scope.spawn(move || client(home).write(at as u64, &bytes));
+            scope.spawn(move || client(home).read(at as u64 + 4096, 4096));
+        }
+    });
+    running.wait_until_it_tells("`slow` failed and is behind (it does not answer)");
+    stage.reads_right();
+    slow.signal(Signal::CONT);
+    stop(running);
+    stage.is_right();
 }
 
 #[test]
@@ -472,6 +532,151 @@ fn a_copy_that_is_written_into_the_same_file_is_refused() {
 }
 
 #[test]
+fn a_leg_that_is_overwritten_in_place_while_it_is_served_is_dropped_and_copied_to() {
+    for attack in [
+        &["dd if=b.old of=b conv=notrunc status=none"][..],
+        &["cp b.old b"],
+        &[
+            "ln b c",
+            "dd if=a of=c bs=1M conv=notrunc oflag=direct status=none",
+        ],
+        &["dd if=/dev/zero of=b bs=4k count=1 conv=notrunc status=none"],
+        &["fallocate --punch-hole --offset 524288 --length 4096 b"],
+    ] {
+        let mut stage = Stage::new(&["a", "b"]);
+        let running = stage.serve_with_old_copies(&["b"]);
+        for words in attack {
+            stage.run(words);
+        }
+        // Nothing is written.
+        running.wait_until_it_tells("`b` failed and is behind (");
+        stage.reads_right();
+        let status = mirror(&stage.home, &["status", "a"]).exits(1);
+        status.prints("behind from byte 0, gets no I/O (");
+        stage.write();
+        let add = ["add", "--leg", "a", "b", "--destroy", "b"];
+        mirror(&stage.home, &add).prints("was taken back");
+        running.wait_until_it_tells("`b` is in sync");
+        stage.write();
+        stop(running);
+        mirror(&stage.home, &["status", "a", "b"]).exits(0);
+        stage.is_right();
+    }
+}
+
+#[test]
+fn a_leg_that_is_overwritten_before_anything_is_written_is_dropped() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.run("cp b b.old");
+    stage.session();
+    let running = stage.serve();
+    stage.overwrite("b", "b");
+    running.wait_until_it_tells("`b` failed and is behind (somebody overwrote its superblock");
+    stop(running);
+    stage.is_right();
+}
+
+#[test]
+fn a_write_is_not_acknowledged_before_a_leg_that_was_overwritten_is_dropped() {
+    let mut stage = Stage::new(&["a", "b"]);
+    let running = stage.serve_with_old_copies(&["b"]);
+    stage.overwrite("b", "b");
+    stage.write();
+    kill(running);
+    let legs = status_of(&stage, "a")["legs"].clone();
+    let legs = legs.as_array().unwrap().iter();
+    let behind = legs.filter(|leg| leg["state"] == "behind" && leg["copied_bytes"] == 0);
+    assert_eq!(behind.count(), 1);
+    stage.is_right();
+}
+
+#[test]
+fn a_leg_that_is_overwritten_just_before_the_server_ends_is_not_read() {
+    for (killed, busy) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut stage = Stage::new(&["a", "b"]);
+        let running = stage.serve_with_old_copies(&["b"]);
+        if busy {
+            stage.write();
+        }
+        stage.overwrite("b", "b");
+        match killed {
+            true => kill(running),
+            false => drop(stop(running)),
+        }
+        // It is refused, or copied to.
+        stage.starts();
+        stage.starts();
+    }
+}
+
+#[test]
+fn two_of_three_legs_that_are_overwritten_are_dropped() {
+    let mut stage = Stage::new(&["a", "b", "c"]);
+    stage.session();
+    stage.run("cp c c.old");
+    let running = stage.serve_with_old_copies(&["a"]);
+    for leg in ["a", "c"] {
+        stage.overwrite(leg, leg);
+    }
+    for leg in ["a", "c"] {
+        running.wait_until_it_tells(&format!("`{leg}` failed and is behind (somebody"));
+    }
+    stage.reads_right();
+    stage.write();
+    stop(running);
+    stage.is_right();
+}
+
+#[test]
+fn a_mirror_whose_last_leg_in_sync_is_overwritten_halts() {
+    for legs in [&["a"][..], &["a", "b"]] {
+        let mut stage = Stage::new(legs);
+        let running = stage.serve_with_old_copies(legs);
+        for leg in legs {
+            stage.overwrite(leg, leg);
+        }
+        running.wait_until_it_tells("the last leg in sync");
+        running.wait_until_it_tells("every request fails");
+        let read = client(&stage.home).call(0, 0, 0, 4096, &[]).unwrap();
+        assert_eq!(read.unwrap_err(), 5);
+        running.signal(Signal::TERM);
+        running.done().exits(4);
+        // The server wrote nothing over what was restored.
+        for leg in legs {
+            let read = |name: &str| std::fs::read(stage.path(name)).unwrap();
+            let (now, old) = (read(leg), read(&format!("{leg}.old")));
+            assert!(now[..1 << 20] == old[..1 << 20], "{leg} of {legs:?}");
+        }
+    }
+}
+
+#[test]
+fn a_device_that_is_overwritten_itself_or_below_is_dropped() {
+    for below in [false, true] {
+        let mut stage = Stage::new(&["a"]);
+        leg(&stage.home, "x", 9);
+        let Some(devices) = devices(&stage, &["x"]) else {
+            return skip("loop devices need root");
+        };
+        let device = devices[0].1;
+        let add = ["add", "--leg", "a", device, "--destroy", device];
+        mirror(&stage.home, &add).succeeds();
+        stage.legs = vec!["a", device];
+        let running = stage.serve();
+        running.wait_until_it_tells("is in sync");
+        stage.run("cp x x.old");
+        stage.write();
+        stage.wait_until_idle(&running);
+        stage.overwrite("x", if below { "x" } else { device });
+        running.wait_until_it_tells("failed and is behind (somebody overwrote");
+        stage.reads_right();
+        stage.write();
+        stop(running);
+        stage.is_right();
+    }
+}
+
+#[test]
 fn a_part_of_a_copy_is_refused() {
     let mut stage = Stage::new(&["a", "b"]);
     stage.session();
@@ -509,6 +714,27 @@ fn a_leg_of_an_abandoned_history_is_refused() {
     stage.session();
     stage.run("cp b.abandoned b");
     assert_eq!(stage.start(&["a", "b"], &[]), Start::Refused);
+}
+
+#[test]
+fn a_leg_of_an_abandoned_history_that_was_served_alone_is_refused() {
+    // The histories had random generations once: a wrong order of them was found in half of the tries.
+    for _ in 0..4 {
+        let mut stage = Stage::new(&["a", "b"]);
+        stage.session();
+        stage.run("cp a a.old");
+        stage.run("cp b b.old");
+        stage.session();
+        let running = stage.alone("b");
+        stage.write();
+        stop(running);
+        stage.run("cp b b.abandoned");
+        stage.run("cp a.old a");
+        stage.run("cp b.old b");
+        stage.session();
+        stage.run("cp b.abandoned b");
+        assert_eq!(stage.start(&["a", "b"], &[]), Start::Refused);
+    }
 }
 
 /// After both copies of a mirror were written, their legs do not belong together.

@@ -142,6 +142,7 @@ pub(super) mod register {
     pub(in super::super) const EVENTFD: u32 = 4;
     pub(in super::super) const FILES_UPDATE: u32 = 6;
     pub(in super::super) const PERSONALITY: u32 = 9;
+    pub(in super::super) const IOWQ_MAX_WORKERS: u32 = 19;
     pub(in super::super) const RING_FDS: u32 = 20;
 }
 

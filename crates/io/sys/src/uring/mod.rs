@@ -236,7 +236,20 @@ impl UringBackend {
     /// As [`Backend::prep`], for a write that is durable when it ends (RWF_DSYNC): the kernel writes through the cache of the device
     /// (FUA) where it can, and otherwise flushes it.
     pub fn prep_durable(&mut self, slot: Slot, op: &Op) {
-        self.place(slot, op, self.rw_flags.write | file::RWF_DSYNC);
+        self.place(slot, op, self.rw_flags.write | file::RWF_DSYNC, 0);
+    }
+
+    /// As [`Backend::prep`], or with `durable` as [`Self::prep_durable`]. A thread of the kernel carries it out, so
+    /// that the call that submits it does not wait for a file system that does not answer. See [`Self::allow_workers`].
+    pub fn prep_apart(&mut self, slot: Slot, op: &Op, durable: bool) {
+        let durable = if durable { file::RWF_DSYNC } else { 0 };
+        self.place(slot, op, self.rw_flags.write | durable, abi::SQE_ASYNC);
+    }
+
+    /// Allows a thread of the kernel for each slot, so that ops that hang do not keep others waiting. Before Linux
+    /// 5.15, there are four for each CPU.
+    pub fn allow_workers(&mut self) {
+        let _ = self.rings.register_workers(self.arena.slots());
     }
 
     /// Waits once until a file can be read, or with `write` be written. It ends with a completion whose slot is the number of slots and
@@ -256,14 +269,14 @@ impl UringBackend {
     }
 
     #[inline]
-    fn place(&mut self, slot: Slot, op: &Op, write_flags: u32) {
+    fn place(&mut self, slot: Slot, op: &Op, write_flags: u32, more_flags: u8) {
         let file = op.file as usize;
         if op.kind.blocks() || (op.kind == OpKind::Trim && self.files[file].device) {
             return self.discards.push((slot, *op));
         }
         let address = self.arena.lend(slot, op.skip, op.transfer_length()) as u64;
         let sqe = Sqe {
-            flags: self.next_flags(),
+            flags: self.next_flags() | more_flags,
             ioprio: op.priority,
             fd: self.file_words[file],
             off: op.offset,
@@ -331,7 +344,7 @@ impl Backend for UringBackend {
 
     #[inline]
     fn prep(&mut self, slot: Slot, op: &Op) {
-        self.place(slot, op, self.rw_flags.write);
+        self.place(slot, op, self.rw_flags.write, 0);
     }
 
     #[inline]

@@ -352,6 +352,18 @@ impl Rings {
         unsafe { self.register(abi::register::EVENTFD, argument, 1) }.map(drop)
     }
 
+    /// Sets how many threads of the kernel carry out ops on files and devices at most (Linux 5.15).
+    ///
+    /// # Errors
+    /// Those of io_uring_register(2).
+    pub(super) fn register_workers(&self, most: u32) -> io::Result<()> {
+        // The second one is for other files. 0: unchanged.
+        let mut limits = [most, 0];
+        let argument = limits.as_mut_ptr().cast();
+        // SAFETY: two numbers, which the kernel reads and writes during the call.
+        unsafe { self.register(abi::register::IOWQ_MAX_WORKERS, argument, 2) }.map(drop)
+    }
+
     /// Registers the credentials of the calling thread. Returns their number.
     ///
     /// # Errors
