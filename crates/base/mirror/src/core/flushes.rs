@@ -1,0 +1,106 @@
+//! Flushes, and what is known when one has ended.
+
+use super::interface::{Buffer, OpKind, Order};
+use super::tasks::{Fan, Purpose, Work};
+use super::{Mirror, place};
+use crate::legs::LegSet;
+use crate::superblock::LegState;
+
+impl Mirror {
+    pub(super) fn flush(&mut self, purpose: Purpose, legs: LegSet, orders: &mut Vec<Order>) {
+        self.flushes += 1;
+        let number = self.flushes;
+        let task = self.add_task(Work::Flush { purpose, number });
+        for leg in legs.iter() {
+            self.issue(task, leg, OpKind::Flush, (0, 0), Buffer::None, orders);
+        }
+    }
+
+    pub(super) fn flush_ended(
+        &mut self,
+        purpose: Purpose,
+        number: u64,
+        fan: Fan,
+        orders: &mut Vec<Order>,
+    ) {
+        if let Purpose::Copied { leg, bytes } = purpose {
+            return self.leg_flushed(leg, bytes, &fan, orders);
+        }
+        let good = self.settle(&fan, orders);
+        if good {
+            self.flushed = self.flushed.max(number);
+        } else {
+            // Each leg may have lost other writes.
+            for region in 0..self.regions.len() {
+                let (block, bit) = place(region);
+                if self.log[block].wanted.get(bit) && self.regions[region].written >= self.flushed {
+                    self.differs(region);
+                }
+            }
+        }
+        match purpose {
+            Purpose::Client(id) if good => self.ack(id, orders),
+            Purpose::Client(id) => self.reply(id, Err(fan.error), orders),
+            Purpose::Remove { id, leg } if good => self.removed(id, leg, orders),
+            Purpose::Remove { id, .. } => self.reply(id, Err(fan.error), orders),
+            Purpose::Clean => self.cleaning = false,
+            Purpose::Close => {
+                self.epoch.closing &= good;
+                self.epoch.due |= self.epoch.closing;
+            }
+            Purpose::Stop if good => self.record_copied(),
+            Purpose::Stop | Purpose::Copied { .. } => {}
+        }
+    }
+
+    /// All legs were flushed and nothing is in flight: what was copied counts.
+    fn record_copied(&mut self) {
+        for leg in self.legs.iter_mut().filter(|leg| leg.online) {
+            let copied = LegState::Behind { copied: leg.copied };
+            if leg.state != LegState::InSync && leg.state != copied {
+                leg.state = copied;
+                self.version += 1;
+            }
+        }
+    }
+
+    fn leg_flushed(&mut self, leg: usize, bytes: u64, fan: &Fan, orders: &mut Vec<Order>) {
+        self.legs[leg].flushing = false;
+        if !self.legs[leg].online {
+            return;
+        }
+        if !fan.ok.has(leg) {
+            return self.drop_leg(leg, self.failed(leg), orders);
+        }
+        let whole = bytes == self.assembly.geometry.length;
+        let copied = self.to_copy + self.stuck == 0 && self.copies == 0;
+        if whole && copied {
+            self.legs[leg].promoted = true;
+        } else {
+            self.legs[leg].state = LegState::Behind { copied: bytes };
+        }
+        self.version += 1;
+    }
+
+    /// Flushes a leg to record that it was copied up to here.
+    pub(super) fn copied(&mut self, leg: usize, bytes: u64, orders: &mut Vec<Order>) {
+        self.legs[leg].flushing = true;
+        let purpose = Purpose::Copied { leg, bytes };
+        self.flush(purpose, LegSet::one(leg), orders);
+    }
+
+    /// Legs that were copied completely are flushed and recorded as in sync.
+    pub(super) fn promote(&mut self, orders: &mut Vec<Order>) {
+        let length = self.assembly.geometry.length;
+        if self.to_copy + self.stuck > 0 || self.copies > 0 {
+            return;
+        }
+        for leg in 0..self.legs.len() {
+            let one = &self.legs[leg];
+            let behind = one.online && one.state != LegState::InSync;
+            if behind && one.copied == length && !one.flushing && !one.promoted {
+                self.copied(leg, length, orders);
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! A leg while it is used.
+
+use super::interface::{Cause, Errno, Failure};
+use crate::superblock::{BLOCK, LegState};
+
+/// What is stored on a leg at the start.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// Both copies of the superblock; `None`: it cannot be read.
+    pub superblocks: [Option<Box<[u8; BLOCK]>>; 2],
+    /// The copy of the superblock that was used, 0 or 1.
+    pub copy: usize,
+    /// The highest number of a write of the log.
+    pub log: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Leg {
+    pub(super) state: LegState,
+    pub(super) online: bool,
+    /// It is not in the table any more.
+    pub(super) removed: bool,
+    /// Its storage is given, so that it may be taken back.
+    pub(super) given: bool,
+    /// Behind: below this everything outside of regions that need copying was copied, perhaps not durably.
+    pub(super) copied: u64,
+    /// A flush for `Purpose::Copied` is in flight.
+    pub(super) flushing: bool,
+    /// Behind, and to be recorded as in sync.
+    pub(super) promoted: bool,
+    /// Copy of the superblock that is written first, so that the other one stays valid.
+    pub(super) first_copy: usize,
+    /// A generation that both copies have at least.
+    pub(super) seen: u64,
+    pub(super) superblocks: Superblocks,
+    /// The last write or flush that it failed.
+    pub(super) failure: Option<Failure>,
+    /// Why it was dropped, or is not what it should be.
+    pub(super) cause: Option<Cause>,
+}
+
+/// The superblocks of a leg that gets writes.
+#[derive(Debug, Default)]
+pub(super) struct Superblocks {
+    /// The copies as they are on it; `None`: not known, or being written.
+    pub(super) known: [Option<Box<[u8; BLOCK]>>; 2],
+    /// The copy that is being written.
+    pub(super) writing: Option<(usize, Box<[u8; BLOCK]>)>,
+    /// Those that were written, also if that failed.
+    pub(super) written: u64,
+    /// It is being read back.
+    pub(super) looking: [bool; 2],
+}
+
+impl Superblocks {
+    pub(super) fn known(known: [Option<Box<[u8; BLOCK]>>; 2]) -> Superblocks {
+        Superblocks {
+            known,
+            ..Superblocks::default()
+        }
+    }
+
+    /// A copy is being written. Returns what is overwritten, if that is known.
+    pub(super) fn write(&mut self, copy: usize, new: &[u8; BLOCK]) -> Option<Box<[u8; BLOCK]>> {
+        self.written += 1;
+        self.writing = Some((copy, Box::new(*new)));
+        self.known[copy].take()
+    }
+
+    pub(super) fn wrote(&mut self, result: Result<(), Errno>) {
+        if let (Ok(()), Some((copy, block))) = (result, self.writing.take()) {
+            self.known[copy] = Some(block);
+        }
+    }
+}
