@@ -93,7 +93,7 @@ impl Program {
     }
 }
 
-const PROGRAMS: [Program; 9] = [
+const PROGRAMS: [Program; 13] = [
     Program {
         names: &[
             "mysql",
@@ -102,6 +102,8 @@ const PROGRAMS: [Program; 9] = [
             "mysqlimport",
             "mysqlslap",
             "mysqlcheck",
+            "mysqlpump",
+            "mysqlsh",
             "mariadb",
             "mariadb-dump",
             "mariadb-admin",
@@ -111,7 +113,7 @@ const PROGRAMS: [Program; 9] = [
         others: "DehOPrSTuw",
     },
     Program {
-        names: &["7z", "7za", "7zr"],
+        names: &["7z", "7za", "7zr", "rar", "unrar"],
         flags: &["-p"],
         next: false,
         others: "abdfhilmnorstuvwxy",
@@ -160,7 +162,7 @@ const PROGRAMS: [Program; 9] = [
             "ldapdelete",
             "ldapwhoami",
         ],
-        flags: &["-w"],
+        flags: &["-w", "--bindpw"],
         next: true,
         others: "abdDeEfFhHloOpPRsSTUXyYz",
     },
@@ -171,24 +173,59 @@ const PROGRAMS: [Program; 9] = [
         others: "bcdDfiIlmMnOpRsStTW",
     },
     Program {
-        names: &["zip", "unzip", "sqlcmd", "ipmitool", "bcp"],
+        names: &[
+            "zip",
+            "unzip",
+            "sqlcmd",
+            "ipmitool",
+            "bcp",
+            "mosquitto_pub",
+            "mosquitto_sub",
+        ],
         flags: &["-P"],
         next: true,
         others: "bdHInStU",
     },
     Program {
         names: &["openssl"],
-        flags: &["-passin", "-passout", "-pass"],
+        flags: &["-passin", "-passout", "-pass", "-k", "-K"],
         next: true,
-        others: "",
+        others: LETTERS,
+    },
+    Program {
+        names: &["twine", "cqlsh", "sqlplus"],
+        flags: &["-p"],
+        next: true,
+        others: "cdeFfku",
+    },
+    Program {
+        names: &["nvme"],
+        flags: &["-S", "--dhchap-secret", "-C", "--dhchap-ctrl-secret"],
+        next: true,
+        others: "adfghiklnqrstwxDGHIPQTW",
+    },
+    Program {
+        names: &["snmpget", "snmpwalk", "snmpset"],
+        flags: &["-A", "-X", "-c"],
+        next: true,
+        others: "adehlmnrtuvxCDEILMOPYZ",
+    },
+    Program {
+        names: &["cryptsetup", "ceph-fuse", "ceph"],
+        flags: &["--key"],
+        next: true,
+        others: LETTERS,
     },
 ];
+
+/// All letters: a program whose flags have several, behind one dash.
+const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 /// Its value has several words.
 const AUTHORIZATION: &str = "authorization";
 
 /// Beginnings of keys of known services, and the least number of letters and digits that follow.
-const KEYS: [(&str, usize); 16] = [
+const KEYS: [(&str, usize); 21] = [
     ("AIza", 30),
     ("dckr_pat_", 20),
     ("eyJ", 30),
@@ -205,6 +242,11 @@ const KEYS: [(&str, usize); 16] = [
     ("github_pat_", 30),
     ("glpat-", 20),
     ("xoxb-", 20),
+    ("pypi-", 30),
+    ("ya29.", 30),
+    ("dop_v1_", 30),
+    ("AGE-SECRET-KEY-1", 30),
+    ("DHHC-1:", 30),
 ];
 
 /// Text without its secrets.
@@ -338,10 +380,12 @@ pub fn is_secret(name: &str) -> bool {
         .map(|c| c.to_ascii_lowercase())
         .collect();
     let last = name.rsplit(['_', '-']).next().unwrap_or_default();
-    ["pass", "pwd"]
+    ["pass", "pwd", "pw", "bindpw", "askpass", "userpass"]
         .iter()
         .any(|known| last.eq_ignore_ascii_case(known))
-        || last.eq_ignore_ascii_case("sig")
+        || ["sig", "signature"]
+            .iter()
+            .any(|known| last.eq_ignore_ascii_case(known))
         || NAMES.iter().any(|known| plain.ends_with(known))
         || PARTS.iter().any(|known| plain.contains(known))
             && !NOT_SECRET.iter().any(|known| plain.ends_with(known))
@@ -367,7 +411,7 @@ fn values(text: &str) -> Vec<(usize, usize)> {
         // JSON has a quote between a name and its colon, with a backslash if it is in a string.
         let escaped = usize::from(text[at..].starts_with("\\\""));
         let quoted = escaped + usize::from(matches!(bytes.get(at + escaped), Some(b'"' | b'\'')));
-        let blanks = |from: usize| bytes[from..].iter().take_while(|b| **b == b' ').count();
+        let blanks = |from: usize| text.len() - from - without_blanks(&text[from..]).len();
         let after = at + quoted;
         let sign = after + blanks(after);
         let value = match bytes.get(sign) {
@@ -381,6 +425,19 @@ fn values(text: &str) -> Vec<(usize, usize)> {
         at = end.max(at);
     }
     found
+}
+
+/// Text after its first blanks, and the line breaks that a shell leaves out.
+fn without_blanks(text: &str) -> &str {
+    let blank = |text: &str| match text.strip_prefix("\\\n") {
+        Some(rest) => text.len() - rest.len(),
+        None => usize::from(text.starts_with([' ', '\t'])),
+    };
+    let mut rest = text;
+    while blank(rest) > 0 {
+        rest = &rest[blank(rest)..];
+    }
+    rest
 }
 
 /// The value that begins here: in quotes, or up to a separator; `words`: to the end of the line. A value of several parts, as a
@@ -676,6 +733,19 @@ mod tests {
             ("curl --user=a:b h", "curl --user=***** h"),
             ("curl --proxy-user 'a:b c' h", "curl --proxy-user ***** h"),
             ("redis-cli -a X ping", "redis-cli -a ***** ping"),
+            ("t --password\tX y", "t --password\t***** y"),
+            ("t --password \\\n  X y", "t --password \\\n  ***** y"),
+            ("openssl enc -k X -in f", "openssl enc -k ***** -in f"),
+            ("mysqlpump -pX db", "mysqlpump -p***** db"),
+            ("unrar x -pX f", "unrar x -p***** f"),
+            ("mosquitto_pub -P X -t t", "mosquitto_pub -P ***** -t t"),
+            ("cryptsetup open --key X d", "cryptsetup open --key ***** d"),
+            ("t --pw X --fast", "t --pw ***** --fast"),
+            ("h/?X-Amz-Signature=X&a=b", "h/?X-Amz-Signature=*****&a=b"),
+            (
+                "nvme connect -a 1.2.3.4 -S DHHC-1:00:X: -n n",
+                "nvme connect -a 1.2.3.4 -S ***** -n n",
+            ),
             ("ldapsearch -w X -b c", "ldapsearch -w ***** -b c"),
             ("openssl rsa -passin pass:X", "openssl rsa -passin *****"),
             (

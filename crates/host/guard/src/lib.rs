@@ -18,6 +18,7 @@ mod guard;
 mod links;
 mod medium;
 mod open;
+mod overlays;
 mod own_writes;
 mod paths;
 mod places;

@@ -195,9 +195,13 @@ fn precious(pinned: &Pinned) -> Option<Reason> {
     if !matches!(pinned.kind, PinnedKind::File) || pinned.length == 0 {
         return None;
     }
-    let survey = Survey::take(&Roots::host());
-    let used = survey.file(&survey.identities(pinned.file, &pinned.resolved));
-    used.into_iter().chain(image(pinned)).next()
+    let (roots, path) = (Roots::host(), &pinned.resolved);
+    let survey = Survey::take(&roots);
+    let identities = survey.identities(pinned.file, path);
+    let used = survey.file(&identities).into_iter();
+    let used = used.chain(survey.in_upper(path));
+    let used = used.chain(survey.processes_of(&roots, &identities, path, true));
+    used.chain(image(pinned)).next()
 }
 
 /// Whether a character device is a terminal: a console, a serial line or a pseudo terminal. It is not opened for this

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use iodyno_host::block::{Block, DeviceNumber, number_of};
 use iodyno_host::locks::{self, Lock, command};
 use iodyno_host::mounts::{self, Mount, path_of};
-use iodyno_host::{Owner, Roots, names, stack, text};
+use iodyno_host::{Owner, Roots, names, text};
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, makedev};
 
 use crate::open::FileId;
+use crate::overlays::{Overlay, upper_folder};
 use crate::refusal::{Hold, Reason};
 
 #[derive(Debug)]
@@ -19,33 +20,6 @@ struct UsedMount {
     mount: Mount,
     process: Option<u32>,
     devices: Vec<DeviceNumber>,
-}
-
-/// The upper folder of a mounted overlay.
-#[derive(Debug)]
-struct Upper {
-    folder: FileId,
-    point: PathBuf,
-}
-
-fn upper(roots: &Roots, used: &UsedMount) -> Option<Upper> {
-    let path = upper_folder(&used.mount)?;
-    let path = match used.process {
-        Some(process) => {
-            let root = roots.proc.join(process.to_string()).join("root");
-            root.join(path.strip_prefix("/").ok()?)
-        }
-        None => path,
-    };
-    Some(Upper {
-        folder: FileId::of(&path)?,
-        point: used.mount.point.clone(),
-    })
-}
-
-fn upper_folder(mount: &Mount) -> Option<PathBuf> {
-    let overlay = mount.file_system == "overlay";
-    overlay.then(|| stack::option(&mount.super_options, "upperdir"))?
 }
 
 /// A line of /proc/swaps.
@@ -76,7 +50,7 @@ struct Member {
 #[derive(Debug)]
 pub(crate) struct Survey {
     mounts: Vec<UsedMount>,
-    uppers: Vec<Upper>,
+    overlays: Vec<Overlay>,
     swaps: Vec<Swap>,
     loops: Vec<Loop>,
     members: Vec<Member>,
@@ -96,9 +70,9 @@ impl Survey {
             })
             .collect();
         Survey {
-            uppers: mounts
+            overlays: mounts
                 .iter()
-                .filter_map(|used| upper(roots, used))
+                .filter_map(|used| Overlay::of(roots, &used.mount, used.process))
                 .collect(),
             mounts,
             swaps: swaps(roots),
@@ -162,11 +136,12 @@ impl Survey {
         })
     }
 
-    /// A file by all its identities: in the mount of an overlay, it is also one in the overlay's upper folder.
+    /// A file by all its identities: in the mount of an overlay, it is also one in the overlay's upper folder, and a file
+    /// in a folder of an overlay is also one in the mount.
     pub(crate) fn identities(&self, file: FileId, path: &Path) -> Vec<FileId> {
-        std::iter::once(file)
-            .chain(self.below_overlay(path))
-            .collect()
+        let shown = self.overlays.iter().filter_map(|it| it.shown(path));
+        let below = self.below_overlay(path);
+        std::iter::once(file).chain(below).chain(shown).collect()
     }
 
     /// How the host uses a regular file.
@@ -192,16 +167,14 @@ impl Survey {
     /// The overlay that has this file in its upper folder.
     pub(crate) fn in_upper(&self, path: &Path) -> Option<Reason> {
         let folders = path.ancestors().skip(1);
-        let folders: Vec<FileId> = match self.uppers.is_empty() {
+        let folders: Vec<FileId> = match self.overlays.is_empty() {
             true => Vec::new(),
             false => folders.filter_map(FileId::of).collect(),
         };
-        let upper = self
-            .uppers
-            .iter()
-            .find(|upper| folders.contains(&upper.folder))?;
+        let mut overlays = self.overlays.iter();
+        let overlay = overlays.find(|it| it.has_above(&folders, path))?;
         Some(Reason::Upper {
-            point: upper.point.clone(),
+            point: overlay.point.clone(),
         })
     }
 

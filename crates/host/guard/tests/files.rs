@@ -9,7 +9,10 @@ use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use common::{Loop, User, admit, findings, refusal, run, skip, write};
-use iodyno_guard::{AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Reason, Request};
+use iodyno_guard::{
+    AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Reason, Request, append_output,
+    create_output, open_output,
+};
 use iodyno_host::Roots;
 
 fn make(path: &Path, intent: Intent) -> Result<Admitted, AdmitError> {
@@ -403,6 +406,80 @@ fn a_file_is_recognised_on_both_sides_of_an_overlay() {
     assert_eq!(findings(&refused), [expected]);
     assert!(refused.hint().contains("name the file in"), "{refused}");
     write(&upper, &[]).unwrap();
+}
+
+#[test]
+fn an_output_overwrites_no_file_that_another_process_uses() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let begin = "f = os.open(path, os.O_RDWR)";
+    for does in [
+        "",
+        "fcntl.flock(f, fcntl.LOCK_EX)",
+        "fcntl.lockf(f, fcntl.LOCK_EX)",
+        "m = mmap.mmap(f, 0); os.close(f)",
+    ] {
+        fs::write(&path, "content").unwrap();
+        let Some(user) = User::python(&format!("{begin}\n{does}"), &path) else {
+            return;
+        };
+        for open in [create_output, append_output, open_output] {
+            let refused = open(&path).unwrap_err().to_string();
+            let by = format!("process {} (python3)", user.id());
+            assert!(refused.contains(&by), "{does}: {refused}");
+        }
+        assert_eq!(fs::read(&path).unwrap(), b"content");
+        drop(user);
+        create_output(&path).unwrap();
+    }
+}
+
+#[test]
+fn the_folders_of_an_overlay_are_found_without_their_paths() {
+    if !common::is_root() {
+        return common::skip("only root mounts overlays");
+    }
+    let _alone = common::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in ["lower", "upper", "work", "merged"] {
+        fs::create_dir(at(name)).unwrap();
+    }
+    for name in ["lower/a", "upper/b"] {
+        fs::write(at(name), vec![0; 64 << 10]).unwrap();
+    }
+    let mount = "mount -t overlay o -o lowerdir=lower,upperdir=upper,workdir=work merged";
+    let mount = format!("cd '{}' && {mount}", folder.path().display());
+    if let Err(why) = run(&["sh", "-c", &mount]) {
+        return common::skip(&why);
+    }
+    let in_upper = write(&at("upper/b"), &[]);
+    fs::rename(at("upper"), at("moved")).unwrap();
+    let in_moved = write(&at("moved/b"), &[]);
+    // Through the overlay, others use files of both folders.
+    let mut used = Vec::new();
+    for (shown, below) in [("merged/a", "lower/a"), ("merged/b", "moved/b")] {
+        let locks = "import fcntl; f = open(path); fcntl.flock(f, fcntl.LOCK_EX)";
+        let Some(user) = User::python(locks, &at(shown)) else {
+            break;
+        };
+        used.push((write(&at(below), &[at(below)]), user.id()));
+    }
+    let in_merged = write(&at("merged/b"), &[]).map(drop);
+    run(&["umount", at("merged").to_str().unwrap()]).unwrap();
+    let expected = "it is in the upper folder of the overlay that is mounted on";
+    for refused in [in_upper, in_moved] {
+        let refused = refusal(refused);
+        assert!(findings(&refused)[0].starts_with(expected), "{refused}");
+    }
+    for (refused, process) in used {
+        let expected = format!("locked by process {process} (python3)");
+        let refused = refusal(refused);
+        let found = findings(&refused);
+        assert!(found.iter().any(|it| it.contains(&expected)), "{refused}");
+    }
+    in_merged.unwrap();
+    write(&at("moved/b"), &[]).unwrap();
 }
 
 #[test]
