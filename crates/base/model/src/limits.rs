@@ -26,6 +26,7 @@ impl Plan {
         let searched = self.workloads.iter().filter(|it| it.search.is_some());
         let searched = searched.map(|it| it.at(Some(Search::LARGEST)).into_owned());
         let searched: Vec<Workload> = searched.collect();
+        let percentiles = jobs().map(|job| job.reporting.percentiles.len() as u64);
         // The jobs of a workload can run at the same time.
         let most = |of: fn(&Job) -> u64| {
             let all = |job: &Job| of(job).saturating_mul(job.clones.max(1).into());
@@ -88,6 +89,13 @@ impl Plan {
                 }),
                 1 << 31,
             ),
+            (
+                "clones of a workload in virtual time",
+                // Each is a thread with some hundred KiB. Those of others need a permission to run.
+                most(|job| job.work.in_virtual_time().into()),
+                4096,
+            ),
+            ("percentiles of a job", percentiles.max().unwrap_or(0), 1000),
             ("attempts of a trial", self.retry.into(), 1000),
             ("samples per second", sampled.unwrap_or(0), 10),
         ];

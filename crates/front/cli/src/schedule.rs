@@ -95,18 +95,24 @@ pub(crate) fn schedule(plan: &Plan, remaining: Option<&Remaining>) -> Schedule {
 
 /// The searches among the trials that are left.
 fn searches(plan: &Plan, left: &[(u32, u32)]) -> Vec<Searching> {
-    let cells = (0..plan.cells()).filter_map(|cell| {
-        let (configuration, workload) = plan.cell(cell);
-        let most = left.iter().filter(|(_, other)| *other == cell).count() as u32;
-        let found = Searching {
-            configuration: configuration.name.clone(),
-            workload: workload.name.clone(),
-            search: workload.search.clone()?,
-            most_trials: most,
-            most_ns: longest(workload).map(|time| time.0.saturating_mul(most.into())),
-        };
-        (most > 0).then_some(found)
-    });
+    let mut trials = vec![0; plan.cells() as usize];
+    for (_, cell) in left {
+        trials[*cell as usize] += 1;
+    }
+    let cells = (0..plan.cells())
+        .zip(trials)
+        .filter_map(|(cell, most): (u32, u32)| {
+            let (configuration, workload) = plan.cell(cell);
+            let search = workload.search.clone()?;
+            let found = Searching {
+                configuration: configuration.name.clone(),
+                workload: workload.name.clone(),
+                search,
+                most_trials: most,
+                most_ns: longest(workload).map(|time| time.0.saturating_mul(most.into())),
+            };
+            (most > 0).then_some(found)
+        });
     cells.collect()
 }
 

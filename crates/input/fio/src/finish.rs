@@ -139,6 +139,16 @@ fn finish_engine(draft: &mut Draft, report: &mut Report) {
         );
     }
     let engine = &draft.blocks.engine;
+    if engine.kind == EngineKind::Mmap && draft.blocks.files.create_on_open {
+        contradiction(
+            report,
+            draft,
+            "create_on_open",
+            "a mapped file cannot grow",
+            "leave it out, or use another engine",
+        );
+    }
+    let engine = &draft.blocks.engine;
     let polls = engine.kind.has_ring() || engine.kind == EngineKind::Pvsync2;
     if engine.hipri && polls && !engine.direct && !report.runs_nothing {
         contradiction(

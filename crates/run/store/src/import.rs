@@ -139,6 +139,12 @@ fn check_header(reader: &LineReader<'_>, header: &Header) -> Result<(), StoreErr
 
 /// Checks the plan; returns its number of cells, 0 for an imported run.
 fn check_plan(reader: &LineReader<'_>, run: &RunLine) -> Result<u32, StoreError> {
+    if run.plan.schema > iodyno_model::SCHEMA {
+        let (found, known) = (run.plan.schema, iodyno_model::SCHEMA);
+        let message =
+            format!("the plan has schema {found}; this iodyno knows schemas up to {known}");
+        return Err(reader.bad(message));
+    }
     if let Some(excess) = run.plan.excess(run.rounds.unwrap_or(0)) {
         return Err(reader.bad(format!("the plan has {excess}")));
     }

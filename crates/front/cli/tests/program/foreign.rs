@@ -876,6 +876,18 @@ fn a_plan_of_others_is_measured_before_work_is_done_on_it() {
             }),
             "67108864 ops in flight of a workload",
         ),
+        (
+            at("/workloads/0/jobs/0/clones", json!(6000)),
+            "6000 clones of a workload in virtual time",
+        ),
+        (
+            at(
+                "/workloads/0/jobs/0/reporting/percentiles",
+                json!(vec![50.0; 1001]),
+            ),
+            "1001 percentiles of a job",
+        ),
+        (at("/schema", json!(99)), "the plan has schema 99"),
         (at("/sampling/every_ns", json!(1)), "samples per second"),
         (
             at("/retry", json!(u32::MAX)),

@@ -26,7 +26,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         fallocate).default("native"),
     honoured("fadvise_hint", Words(&["1", "0", "random", "sequential", "noreuse"]), "Advice to the kernel. 1: whether `rw` is random or sequential; 0: none.",
         fadvise_hint).default("1"),
-    honoured("overwrite", Boolean, "Writes existing files completely before a job that writes to them, too.",
+    honoured("overwrite", Boolean, "Lays out files before a job that writes to them, too. An existing file that is long enough is kept.",
         |draft, value| value.boolean().map(|it| draft.blocks.files.overwrite = it)).default("0"),
     honoured("create_on_open", Boolean, "New files are empty when the job starts: no space is reserved, and nothing is laid out.",
         |draft, value| value.boolean().map(|it| draft.blocks.files.create_on_open = it)).default("0"),
