@@ -134,6 +134,10 @@ pub(super) const MARKS: &[Mark] = &[
     mark("Parallels image", 0, b"WithoutFreeSpace"),
     mark("Parallels image", 0, b"WithouFreSpacExt"),
     mark("Bochs image", 0, b"Bochs Virtual HD Image"),
+    mark("Windows image", 0, b"MSWIM\0\0\0"),
+    mark("EnCase image", 0, b"EVF\x09\x0d\x0a\xff\0"),
+    mark("EnCase image", 0, b"EVF2\x0d\x0a\x81\0"),
+    mark("Android sparse image", 0, b"\x3a\xff\x26\xed"),
 ];
 
 /// Magic numbers near the end.
