@@ -1,18 +1,19 @@
 //! Decides from the superblocks of the given legs which of them make up the mirror, and in which state.
 //!
-//! The newest superblock counts. Superblocks of one line follow each other, because a line has one mirror at a time; those of
-//! another line count if they precede the fork. Two legs that call themselves in sync and of which none precedes the other were
-//! written without each other, and neither may be overwritten: split brain. A line on which nothing was written counts as the state that
-//! it was forked from.
+//! The newest superblock counts. Superblocks of one line follow each other, because a line has one mirror at a time;
+//! those of another line count if they precede the fork. Two legs that call themselves in sync and of which none
+//! precedes the other were written without each other, and neither may be overwritten: split brain. A line on which
+//! nothing was written counts as the state that it was forked from.
 //!
-//! A leg in sync with a generation below [`Assembly::complete`] was restored from a copy: a write is issued only when all legs have a newer
-//! generation than any copy that was made before, and while writes are issued, a newer one follows every second. After a crash, legs in sync
-//! may have different generations or logs: one that is older than another is behind in the marked regions ([`Assembly::with_logs`]), because a
-//! copy that was made shortly before the crash looks the same.
+//! A leg in sync with a generation below [`Assembly::complete`] was restored from a copy: a write is issued only when
+//! all legs have a newer generation than any copy that was made before, and while writes are issued, a newer one
+//! follows every second. After a crash, legs in sync may have different generations or logs: one that is older than
+//! another is behind in the marked regions ([`Assembly::with_logs`]), because a copy that was made shortly before the
+//! crash looks the same.
 //!
-//! The log tells what a leg lacks only if the leg still is what it was when it was written to last. A leg that is not given is
-//! therefore recorded as behind from the start: when it returns, all of it is copied. So is a leg that was dropped and has an
-//! older superblock than then.
+//! The log tells what a leg lacks only if the leg still is what it was when it was written to last. A leg that is not
+//! given is therefore recorded as behind from the start: when it returns, all of it is copied. So is a leg that was
+//! dropped and has an older superblock than then.
 
 use uuid::Uuid;
 
@@ -114,8 +115,8 @@ pub enum Fault {
     NoneInSync,
 }
 
-/// Assembles the mirror of these legs. With `degraded`, legs in sync may be missing, and the mirror forks a line with this number,
-/// which must be new. All missing legs will be behind from the start.
+/// Assembles the mirror of these legs. With `degraded`, legs in sync may be missing, and the mirror forks a line with
+/// this number, which must be new. All missing legs will be behind from the start.
 ///
 /// # Errors
 /// All faults; without legs, [`Fault::NoneInSync`].
@@ -219,8 +220,8 @@ fn identities(given: &[Superblock]) -> Vec<Fault> {
     faults
 }
 
-/// Whether a leg was started without another one, and nothing was written, but the other one has more: it may have changed since, and
-/// does not know of the start.
+/// Whether a leg was started without another one, and nothing was written, but the other one has more: it may have
+/// changed since, and does not know of the start.
 fn contradicts(alone: &Superblock, other: &Superblock) -> bool {
     let unaware = alone.leaves_out(other) && !other.leaves_out(alone);
     alone.unwritten && unaware && !other.precedes(alone)
@@ -262,9 +263,9 @@ fn newest(given: &[Superblock]) -> Result<&Superblock, Vec<Fault>> {
 }
 
 impl Assembly {
-    /// Takes the logs of the given legs into account: the highest number of a write of each, and whether any region is marked. The newest
-    /// leg in sync has everything that a marked region has to have. A leg that is older may have been restored from a copy, and is
-    /// behind in these regions.
+    /// Takes the logs of the given legs into account: the highest number of a write of each, and whether any region is
+    /// marked. The newest leg in sync has everything that a marked region has to have. A leg that is older may have
+    /// been restored from a copy, and is behind in these regions.
     ///
     /// # Errors
     /// The mirror was started without a leg, nothing was written, and the log of this leg is newer: split brain.
@@ -341,8 +342,8 @@ impl Assembly {
         self.geometry.regions().div_ceil(crate::intent::REGIONS)
     }
 
-    /// A block of the log of one leg, and the number of the write that it is from; all bits of a block that cannot be read are set. Bits
-    /// beyond the last region are ignored.
+    /// A block of the log of one leg, and the number of the write that it is from; all bits of a block that cannot be
+    /// read are set. Bits beyond the last region are ignored.
     pub fn decode_log(
         &self,
         block: Option<&[u8; crate::superblock::BLOCK]>,

@@ -1,5 +1,5 @@
-//! The mirror as a state machine: it gets events and returns orders. It performs no I/O, holds no data and has no clock, so
-//! that a server and the crash simulator run the same object.
+//! The mirror as a state machine: it gets events and returns orders. It performs no I/O, holds no data and has no
+//! clock, so that a server and the crash simulator run the same object.
 //!
 //! # What must hold
 //!
@@ -31,8 +31,9 @@
 //! *Online*: the leg gets writes. Online legs are in sync, or behind and being copied to. *Task*: a request of the client or a
 //! piece of work of the mirror itself. *Op*: one request to one leg. *Record*: an update of all superblocks; it has two generations.
 //!
-//! Legs are added, removed and taken back while the mirror runs. An index is never used for another leg: a removed leg keeps its own
-//! until the next start. A leg that was dropped comes online again only by [`Event::Return`], when its last op has returned.
+//! Legs are added, removed and taken back while the mirror runs. An index is never used for another leg: a removed leg
+//! keeps its own until the next start. A leg that was dropped comes online again only by [`Event::Return`], when its
+//! last op has returned.
 
 mod changes;
 mod copies;
@@ -201,8 +202,9 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// The mirror of an assembly. `logs` are the blocks of the log, each as on all legs that are given. They differ if the power
-    /// failed; that of a leg that is behind marks what it alone may have. `stored` is for each leg of the table.
+    /// The mirror of an assembly. `logs` are the blocks of the log, each as on all legs that are given. They differ if
+    /// the power failed; that of a leg that is behind marks what it alone may have. `stored` is for each leg of the
+    /// table.
     pub fn new(
         assembly: Assembly,
         logs: &[Vec<Bits>],
@@ -420,7 +422,8 @@ impl Mirror {
             })
     }
 
-    /// Whether every request fails because no leg accepted the record of a drop. What [`Self::members`] says may not be recorded then.
+    /// Whether every request fails because no leg accepted the record of a drop. What [`Self::members`] says may not be
+    /// recorded then.
     pub fn halted(&self) -> bool {
         self.halted
     }
@@ -445,7 +448,8 @@ impl Mirror {
             .sum()
     }
 
-    /// How far the scrub in progress has compared, bytes; 0 if it waits until nothing needs copying. `None`: there is none.
+    /// How far the scrub in progress has compared, bytes; 0 if it waits until nothing needs copying. `None`: there is
+    /// none.
     pub fn scrubbed(&self) -> Option<u64> {
         let scrub = self
             .tasks

@@ -1,11 +1,12 @@
 //! The write-intent log: one bit per region, set while the legs may differ in it.
 //!
-//! A bit is durable on all legs in sync before the first write to its region starts, and is cleared only after every leg was
-//! flushed after the last one. After a crash, only marked regions are copied from one leg to the others. While a leg is
-//! behind or missing no bit is cleared, so that the leg needs only the marked regions when it returns.
+//! A bit is durable on all legs in sync before the first write to its region starts, and is cleared only after every
+//! leg was flushed after the last one. After a crash, only marked regions are copied from one leg to the others. While
+//! a leg is behind or missing no bit is cleared, so that the leg needs only the marked regions when it returns.
 //!
 //! The log lies in [`LOG`](crate::superblock::LOG) and consists of sectors of 512 bytes, eight in a block. A block is
-//! overwritten in place. A sector is valid on its own, so that a torn write of a block leaves each sector as before or as after:
+//! overwritten in place. A sector is valid on its own, so that a torn write of a block leaves each sector as before or
+//! as after:
 //!
 //! ```text
 //!  0  CRC-32C of the mirror's UUID and of the rest of the sector (u32)
@@ -14,9 +15,9 @@
 //! 16  3968 bits, the lowest of each byte first
 //! ```
 //!
-//! Each write of the log has a higher number than the last one, so that of two legs, the one with the higher number was written
-//! later. Logs of superblocks of version 1 have the first eight bytes of the mirror's UUID instead of the number, which do not count
-//! for the checksum; they are read as number 0.
+//! Each write of the log has a higher number than the last one, so that of two legs, the one with the higher number was
+//! written later. Logs of superblocks of version 1 have the first eight bytes of the mirror's UUID instead of the
+//! number, which do not count for the checksum; they are read as number 0.
 
 use uuid::Uuid;
 
@@ -102,8 +103,8 @@ impl Bits {
         block
     }
 
-    /// The bits of a block of the log, and the number of the write that they are from. All bits of a damaged sector are set: each
-    /// of its regions may have been written.
+    /// The bits of a block of the log, and the number of the write that they are from. All bits of a damaged sector are
+    /// set: each of its regions may have been written.
     pub fn decode(block: &[u8; BLOCK], mirror: Uuid, index: u64) -> (Bits, u64) {
         let mut all = Bits::none();
         let mut newest = 0;

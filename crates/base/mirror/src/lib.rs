@@ -1,10 +1,11 @@
 //! Mirrors: the parts that need neither I/O nor a clock.
 //!
 //! A *leg* is one member of a mirror. A [`ReadPolicy`] chooses the leg that serves a read from what it sees of each leg
-//! ([`LegView`]). A [`LegQueue`] sorts, merges and limits what is issued to a leg. Both get the time as an
-//! argument, so that a real mirror and a simulated one use the same objects. What several queues of a mirror share is [`shared`].
+//! ([`LegView`]). A [`LegQueue`] sorts, merges and limits what is issued to a leg. Both get the time as an argument, so
+//! that a real mirror and a simulated one use the same objects. What several queues of a mirror share is [`shared`].
 //!
-//! What is stored on a leg: the [`superblock`] and the write-intent log ([`intent`]). [`assembly`] decides which legs belong together.
+//! What is stored on a leg: the [`superblock`] and the write-intent log ([`intent`]). [`assembly`] decides which legs
+//! belong together.
 
 pub mod assembly;
 mod atomics;

@@ -36,8 +36,8 @@ impl std::iter::Sum for Totals {
     }
 }
 
-/// Where a leg is, and what it costs: shared by its queues. Queues that write at the same time may lose one another's update; places
-/// are then a little off, and the averages of costs bear that.
+/// Where a leg is, and what it costs: shared by its queues. Queues that write at the same time may lose one another's
+/// update; places are then a little off, and the averages of costs bear that.
 #[derive(Debug, Default)]
 pub struct Marks {
     last_offset: AtomicU64,

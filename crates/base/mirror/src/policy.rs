@@ -156,8 +156,8 @@ impl PolicyKind {
         PolicyKind::NAMES[self as usize]
     }
 
-    /// The policy with its usual constants, for a mirror of `legs` legs with one queue. The seed matters only to policies that draw
-    /// random numbers.
+    /// The policy with its usual constants, for a mirror of `legs` legs with one queue. The seed matters only to
+    /// policies that draw random numbers.
     pub fn build(self, legs: usize, seed: u64) -> Box<dyn ReadPolicy> {
         match self {
             PolicyKind::Modulo => Box::new(Modulo::default()),

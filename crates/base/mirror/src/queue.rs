@@ -12,8 +12,8 @@ pub struct QueueSettings {
     pub active: u32,
     /// Highest length of a command that merges several requests, bytes. OpenZFS's `zfs_vdev_aggregation_limit`: 1 MiB.
     pub aggregation: u64,
-    /// Length of the periods of arrival, ns: requests are sorted within a period, and those of an earlier one are issued
-    /// first. ZFS of 2013: 64 ticks of 10 ms (`zfs_vdev_time_shift`).
+    /// Length of the periods of arrival, ns: requests are sorted within a period, and those of an earlier one are
+    /// issued first. ZFS of 2013: 64 ticks of 10 ms (`zfs_vdev_time_shift`).
     pub period_ns: u64,
 }
 
@@ -88,17 +88,19 @@ struct Issued {
     moves: bool,
 }
 
-/// Requests for one leg: at most [`QueueSettings::active`] commands are issued, the other requests wait, sorted by offset.
+/// Requests for one leg: at most [`QueueSettings::active`] commands are issued, the other requests wait, sorted by
+/// offset.
 ///
-/// The next command is the waiting request at or after the end of the last command, or else at the lowest offset (C-LOOK),
-/// among those of the earliest period of arrival. Requests of this period that are adjacent to it and have the same
-/// direction are merged with it. The caller numbers requests from 0 to the capacity − 1 and may reuse a number when its command has
-/// ended. Nothing is allocated after the queue was made, as long as the numbers stay below its capacity.
+/// The next command is the waiting request at or after the end of the last command, or else at the lowest offset
+/// (C-LOOK), among those of the earliest period of arrival. Requests of this period that are adjacent to it and have
+/// the same direction are merged with it. The caller numbers requests from 0 to the capacity − 1 and may reuse a number
+/// when its command has ended. Nothing is allocated after the queue was made, as long as the numbers stay below its
+/// capacity.
 ///
 /// Requests that overlap may be issued in any order: the caller serialises those for which it matters.
 ///
-/// A leg may have several queues, each for one thread, which share its [`Marks`]. Requests are sorted and merged within a queue. The limit
-/// of commands is then that of a [`Board`](crate::shared::Board), and not that of the settings.
+/// A leg may have several queues, each for one thread, which share its [`Marks`]. Requests are sorted and merged within
+/// a queue. The limit of commands is then that of a [`Board`](crate::shared::Board), and not that of the settings.
 #[derive(Debug)]
 pub struct LegQueue {
     settings: QueueSettings,

@@ -1,5 +1,5 @@
-//! What the threads of a mirror share without locks. The thread that runs the state machine writes, and carries out everything but
-//! reads; the thread of a queue may read from a leg itself.
+//! What the threads of a mirror share without locks. The thread that runs the state machine writes, and carries out
+//! everything but reads; the thread of a queue may read from a leg itself.
 //!
 //! # What must hold
 //!
@@ -15,7 +15,8 @@
 //! - *Wake-ups.* What was put somewhere before [`Alarm::raise`] is seen by the thread of the mirror when it looks after [`Alarm::listen`], or
 //!   the thread is woken after that.
 //!
-//! `shared/interleavings.rs` checks these with the interleavings of few preemptions and all values that the orderings permit to be read (`make interleavings`).
+//! `shared/interleavings.rs` checks these with the interleavings of few preemptions and all values that the orderings
+//! permit to be read (`make interleavings`).
 
 use std::sync::Arc;
 
@@ -88,7 +89,8 @@ impl Published {
         self.legs.load(Ordering::Relaxed) == word(legs, closed)
     }
 
-    /// Publishes the legs in sync, whether no more reads begin, and regions with whether legs may differ in them. For one thread.
+    /// Publishes the legs in sync, whether no more reads begin, and regions with whether legs may differ in them. For
+    /// one thread.
     pub(crate) fn publish(
         &self,
         legs: LegSet,
@@ -114,8 +116,8 @@ fn word(legs: LegSet, closed: bool) -> u32 {
     u32::from(legs.bits()) | if closed { CLOSED } else { 0 }
 }
 
-/// Spares wake-ups of a thread that looks in any case. The thread listens, then looks at what may have come, and waits; it mutes the alarm
-/// when it has been woken, until it listens again.
+/// Spares wake-ups of a thread that looks in any case. The thread listens, then looks at what may have come, and waits;
+/// it mutes the alarm when it has been woken, until it listens again.
 #[derive(Debug)]
 pub struct Alarm(AtomicBool);
 

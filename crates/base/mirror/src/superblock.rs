@@ -7,19 +7,19 @@
 //! byte 1 MiB    data                      `Geometry::length` bytes
 //! ```
 //!
-//! All numbers are little-endian. A block is valid if its magic number, version and CRC-32C are right. An update writes one
-//! copy durably and then the other one with the next generation, so that at any instant at least one of them is valid: a torn or
-//! lost write leaves the superblock of before or of after the update. The second copy has the generation of the first one as
-//! `complete`: every leg has that generation when the second copy is written.
+//! All numbers are little-endian. A block is valid if its magic number, version and CRC-32C are right. An update writes
+//! one copy durably and then the other one with the next generation, so that at any instant at least one of them is
+//! valid: a torn or lost write leaves the superblock of before or of after the update. The second copy has the
+//! generation of the first one as `complete`: every leg has that generation when the second copy is written.
 //!
-//! A *line* is what one start of a mirror writes. Its generations follow each other, and its number is random: the first
-//! record that is not only of the start forks it from the line before. If the mirror is restored to an older moment, the
-//! histories before and after have different lines. A start without a leg that is in sync forks a line at once, because
-//! the missing leg may be started elsewhere. Until the first write, the new line is *unwritten*: its data are those of the
-//! line that it was forked from.
+//! A *line* is what one start of a mirror writes. Its generations follow each other, and its number is random: the
+//! first record that is not only of the start forks it from the line before. If the mirror is restored to an older
+//! moment, the histories before and after have different lines. A start without a leg that is in sync forks a line at
+//! once, because the missing leg may be started elsewhere. Until the first write, the new line is *unwritten*: its data
+//! are those of the line that it was forked from.
 //!
-//! Version 1 has no flags and no right leg, and its log has another format (see `intent`). It is read as a line that was written; the first
-//! update writes version 2, which older programs refuse.
+//! Version 1 has no flags and no right leg, and its log has another format (see `intent`). It is read as a line that
+//! was written; the first update writes version 2, which older programs refuse.
 //!
 //! ```text
 //!   0  magic, 16 bytes                72  region, bytes (u64)
@@ -80,8 +80,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// A mirror on legs of `leg` bytes, with the smallest region of at least 1 MiB that gives at most 16384 regions, at most
-    /// 64 MiB unless the log requires more. `None`: the legs are too short.
+    /// A mirror on legs of `leg` bytes, with the smallest region of at least 1 MiB that gives at most 16384 regions, at
+    /// most 64 MiB unless the log requires more. `None`: the legs are too short.
     pub fn on_legs(leg: u64, unit: u32) -> Option<Geometry> {
         let length = leg.checked_sub(DATA)? / BLOCK as u64 * BLOCK as u64;
         let wanted = length.div_ceil(16384).next_power_of_two();
@@ -131,8 +131,8 @@ pub struct Member {
     pub uuid: Uuid,
     /// Its content.
     pub state: LegState,
-    /// A generation that its own superblock has at least, unless it was restored from a copy. Stored up to `u32::MAX`, which is
-    /// still a lower bound.
+    /// A generation that its own superblock has at least, unless it was restored from a copy. Stored up to `u32::MAX`,
+    /// which is still a lower bound.
     pub seen: u64,
 }
 
@@ -154,8 +154,8 @@ pub struct Superblock {
     pub leg: Uuid,
     /// Incremented by each update.
     pub generation: u64,
-    /// The newest generation that was written to all legs that got writes; at most `generation`. A leg in sync with an older
-    /// one was restored from a copy. While a line is unwritten, it is that of the line before.
+    /// The newest generation that was written to all legs that got writes; at most `generation`. A leg in sync with an
+    /// older one was restored from a copy. While a line is unwritten, it is that of the line before.
     pub complete: u64,
     /// The line of its generation.
     pub line: u64,
@@ -303,8 +303,8 @@ impl Superblock {
         })
     }
 
-    /// The newer valid superblock of a leg's two copies, and which of them it is: the next update has to spare this one. `None`
-    /// is a copy that cannot be read.
+    /// The newer valid superblock of a leg's two copies, and which of them it is: the next update has to spare this
+    /// one. `None` is a copy that cannot be read.
     ///
     /// # Errors
     /// If neither is valid.

@@ -1,31 +1,34 @@
 //! Crash simulator: a mirror on simulated legs loses power at random moments.
 //!
-//! The real state machine runs; legs, clients and time are simulated. A leg has a volatile cache: when power is lost, each
-//! sector that was written and not flushed keeps any of its contents since the last flush, independently of all others, and
-//! of each write in flight any subset of its sectors arrives. Legs also fail writes, flushes and reads, all at once or one of
-//! them, lose sectors, and stop to answer. Legs are added, removed and taken back while the mirror runs.
+//! The real state machine runs; legs, clients and time are simulated. A leg has a volatile cache: when power is lost,
+//! each sector that was written and not flushed keeps any of its contents since the last flush, independently of all
+//! others, and of each write in flight any subset of its sectors arrives. Legs also fail writes, flushes and reads, all
+//! at once or one of them, lose sectors, and stop to answer. Legs are added, removed and taken back while the mirror
+//! runs.
 //!
-//! Legs also become shorter, and longer again when that is recorded; if the mirror halts before, it is not started with them until it was
-//! started without them. Starts leave out legs, also legs in sync (`--degraded`). These return, unchanged or after they were made
-//! shorter and longer meanwhile.
+//! Legs also become shorter, and longer again when that is recorded; if the mirror halts before, it is not started with
+//! them until it was started without them. Starts leave out legs, also legs in sync (`--degraded`). These return,
+//! unchanged or after they were made shorter and longer meanwhile.
 //!
-//! Legs are restored from copies that were made at any moment, several of them at a time and from different moments. The
-//! file of a leg is replaced by such a copy while it is served, or it is overwritten by one in place then, or restored
-//! before it is taken back. A copy is refused, or copied to; what is read is never older than what was acknowledged.
+//! Legs are restored from copies that were made at any moment, several of them at a time and from different moments.
+//! The file of a leg is replaced by such a copy while it is served, or it is overwritten by one in place then, or
+//! restored before it is taken back. A copy is refused, or copied to; what is read is never older than what was
+//! acknowledged.
 //!
-//! All legs are restored to an older moment, and then legs of the history that was abandoned come back: they are refused
-//! or copied to completely.
+//! All legs are restored to an older moment, and then legs of the history that was abandoned come back: they are
+//! refused or copied to completely.
 //!
 //! Not simulated, because nothing notices it: a leg that is made shorter and longer between two looks at its length, or
 //! while no mirror is served; a copy of a leg in sync, if no tick, clean stop or first write followed and neither
 //! superblocks nor log have changed since; a leg that is read between being overwritten and the next look at its
 //! superblocks; and no leg in sync that was not restored is given.
 //!
-//! Queues read from legs without the state machine, as `iodyno_mirror::shared` permits it: the leg is chosen at once and read at any later
-//! time, whatever happened to it meanwhile. What fails, or is on a leg that was dropped, goes to the state machine.
+//! Queues read from legs without the state machine, as `iodyno_mirror::shared` permits it: the leg is chosen at once
+//! and read at any later time, whatever happened to it meanwhile. What fails, or is on a leg that was dropped, goes to
+//! the state machine.
 //!
-//! One case is several lives of one mirror: assemble, read back and check everything, work, lose power. A failure prints its
-//! seed; `CRASH_SEED=N` runs this case alone, `CRASH_FROM=N` starts with it.
+//! One case is several lives of one mirror: assemble, read back and check everything, work, lose power. A failure
+//! prints its seed; `CRASH_SEED=N` runs this case alone, `CRASH_FROM=N` starts with it.
 
 #![allow(clippy::print_stdout, reason = "counts what was simulated")]
 
@@ -190,7 +193,8 @@ struct Expected {
     acked: u64,
     /// Whether it was written since the last crash.
     written: bool,
-    /// What was read after a crash, which later reads have to confirm until it is written again, also after more crashes.
+    /// What was read after a crash, which later reads have to confirm until it is written again, also after more
+    /// crashes.
     pinned: Option<u64>,
 }
 
@@ -405,7 +409,8 @@ impl World {
         disks.iter().map(|disk| self.superblock(*disk).0).collect()
     }
 
-    /// Assembles the mirror of all disks that are legs. A change of the legs that was not acknowledged has happened or not.
+    /// Assembles the mirror of all disks that are legs. A change of the legs that was not acknowledged has happened or
+    /// not.
     fn assemble_all(&mut self) -> Option<(Assembly, Vec<usize>)> {
         let mut given: Vec<usize> = (0..self.disks.len())
             .filter(|disk| !self.gone.contains(disk))
@@ -1530,8 +1535,8 @@ impl World {
         self.counts.overwritten += 1;
     }
 
-    /// Somebody makes a leg shorter, and longer again when that is recorded. If the mirror halts because no other leg accepts the
-    /// record, the leg stays short.
+    /// Somebody makes a leg shorter, and longer again when that is recorded. If the mirror halts because no other leg
+    /// accepts the record, the leg stays short.
     fn cut(&mut self, life: &mut Life, orders: &mut Vec<Order>) {
         let leg = self.random.random_range(0..life.disk.len());
         let others = life.mirror.in_sync().without(LegSet::one(leg));

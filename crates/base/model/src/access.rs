@@ -315,8 +315,8 @@ pub struct Access {
     pub repeatable: bool,
     /// The job's own seed, if it has one.
     pub seed: Option<u64>,
-    /// Place of the most frequent block of a Zipf, Pareto or normal distribution, from 0 (start of the region) to 1; `None`:
-    /// at random, and for normal in the middle.
+    /// Place of the most frequent block of a Zipf, Pareto or normal distribution, from 0 (start of the region) to 1;
+    /// `None`: at random, and for normal in the middle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub center: Option<f64>,
     /// The writes put a solid-state disk into the state of long random writes.

@@ -152,8 +152,8 @@ impl Blocks {
         (least == most && least > 0).then_some(least)
     }
 
-    /// Whether the last op is whole even if it exceeds the number of bytes to process, as in fio: the job does not end with
-    /// the last free block of its region.
+    /// Whether the last op is whole even if it exceeds the number of bytes to process, as in fio: the job does not end
+    /// with the last free block of its region.
     pub fn exceeds_bytes(&self) -> bool {
         let (access, service) = (&self.access, self.files.service);
         let drawn = |direction| access.percent_random.get(direction) == Some(&100);
@@ -168,8 +168,8 @@ impl Blocks {
             || (by_law && self.files.count > 1)
     }
 
-    /// Number of bytes that the job processes in regions that have `whole` bytes, `covered` of them in a pass. `io_size` is
-    /// resolved.
+    /// Number of bytes that the job processes in regions that have `whole` bytes, `covered` of them in a pass.
+    /// `io_size` is resolved.
     pub fn bytes_to_process(&self, io_size: Option<u64>, whole: u64, covered: u64) -> u64 {
         if let Some(rule) = &self.access.precondition {
             return rule.physical_bytes(whole, self.access.max_block());
@@ -189,8 +189,8 @@ impl Blocks {
         }
     }
 
-    /// Number of bytes with `io_size`. As in fio, there are at least `loops` passes, and then as many as needed until less
-    /// than a block is left; `loops` times `io_size` is the limit.
+    /// Number of bytes with `io_size`. As in fio, there are at least `loops` passes, and then as many as needed until
+    /// less than a block is left; `loops` times `io_size` is the limit.
     fn bytes_of_passes(&self, io_size: u64, whole: u64, covered: u64) -> u64 {
         let access = &self.access;
         let (loops, block) = (self.passes.loops.max(1), access.max_block());
@@ -225,8 +225,9 @@ impl Blocks {
             .min(limit)
     }
 
-    /// Number of bytes of a region of `length` bytes that one pass accesses: whole blocks. As in fio, a sequence with gaps
-    /// (`rw=read:4k`) ends with the region, except where a gap reaches the end of the file: it continues at the start.
+    /// Number of bytes of a region of `length` bytes that one pass accesses: whole blocks. As in fio, a sequence with
+    /// gaps (`rw=read:4k`) ends with the region, except where a gap reaches the end of the file: it continues at the
+    /// start.
     pub fn covered(&self, length: u64, whole_file: bool) -> u64 {
         let Some(block) = self.only_block().filter(|block| *block <= length) else {
             return length;

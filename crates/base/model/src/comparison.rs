@@ -202,8 +202,8 @@ pub struct EqualRate {
 pub struct ComparedRow {
     /// Its values of the row dimensions.
     pub name: Vec<String>,
-    /// Whether it is a family: several workloads with one verdict, the geometric mean of their ratios. Its name then has
-    /// that of the family in place of the workload's, and the rows of its workloads are exploratory.
+    /// Whether it is a family: several workloads with one verdict, the geometric mean of their ratios. Its name then
+    /// has that of the family in place of the workload's, and the rows of its workloads are exploratory.
     #[serde(default)]
     pub family: bool,
     /// Its metric.
@@ -331,8 +331,8 @@ pub struct SearchAnswer {
     pub workload: String,
     /// What was searched.
     pub search: Search,
-    /// The highest load that keeps the bound in most trials, in the axis's unit; `None` if no load does. Its interval is known once
-    /// the search is complete.
+    /// The highest load that keeps the bound in most trials, in the axis's unit; `None` if no load does. Its interval
+    /// is known once the search is complete.
     pub highest: Option<Estimated>,
     /// The knee: the load with the largest ratio of rate to mean latency, with the loads beside it.
     pub knee: Option<Estimated>,

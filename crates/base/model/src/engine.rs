@@ -89,8 +89,8 @@ pub struct SimDisk {
 /// The factor is a number.
 impl Eq for SimDisk {}
 
-/// What a simulated device is. Its text, which is also its stored form: `law`; `hdd`; `flash`; `hdd*2`, a disk that needs twice
-/// the time; `mirror:POLICY:hdd+hdd*2`, a mirror of disks.
+/// What a simulated device is. Its text, which is also its stored form: `law`; `hdd`; `flash`; `hdd*2`, a disk that
+/// needs twice the time; `mirror:POLICY:hdd+hdd*2`, a mirror of disks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum SimDevice {
@@ -290,7 +290,8 @@ pub struct Engine {
     /// RWF_ATOMIC on writes: each is stored completely or not at all.
     #[serde(default)]
     pub atomic: bool,
-    /// Submit ops by a call of their own, so that its duration is measured; only for engines that submit and wait by one call.
+    /// Submit ops by a call of their own, so that its duration is measured; only for engines that submit and wait by
+    /// one call.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub submit_apart: bool,
     /// Settings of the simulated device, for the `sim` engine.
@@ -311,7 +312,8 @@ impl Engine {
         self.kind.submits_apart() || (self.submit_apart && self.kind.has_ring())
     }
 
-    /// The engine of a client of this server that keeps as many requests in flight. Settings of other engines are left out.
+    /// The engine of a client of this server that keeps as many requests in flight. Settings of other engines are left
+    /// out.
     pub fn of_client(&self, server: &ExportUri) -> Engine {
         Engine {
             depth_low: self.depth_low,

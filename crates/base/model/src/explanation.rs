@@ -20,7 +20,8 @@ pub struct Costs {
     pub depth: f64,
     /// Whether each worker has at most one op in flight, so that its CPU time is part of the op's time.
     pub one_at_a_time: bool,
-    /// Whether all jobs bypass the page cache, so that what devices move beyond the jobs' bytes is not the jobs' read-ahead or write-back.
+    /// Whether all jobs bypass the page cache, so that what devices move beyond the jobs' bytes is not the jobs'
+    /// read-ahead or write-back.
     pub direct: bool,
     /// Mean service latency of an op, ns.
     pub op_ns: f64,
@@ -48,9 +49,11 @@ pub struct Costs {
     pub top: Option<DeviceCosts>,
     /// The lowest devices, added up.
     pub lowest: Option<DeviceCosts>,
-    /// Traced or simulated requests of the lowest devices for each op, by read, write, discard, flush: time in the queue and in the device, ns.
+    /// Traced or simulated requests of the lowest devices for each op, by read, write, discard, flush: time in the
+    /// queue and in the device, ns.
     pub traced: Option<[(f64, f64); 4]>,
-    /// Commands for each op before which the head of a simulated disk had to move: they did not begin where the one before ended.
+    /// Commands for each op before which the head of a simulated disk had to move: they did not begin where the one
+    /// before ended.
     pub moves: Option<f64>,
     /// Whether the trial was simulated. Figures of a host are not known then.
     pub simulated: bool,
@@ -83,8 +86,8 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Bytes of other processes at the lowest devices for each op, read and written, at most: what these moved beyond the jobs' bytes and
-    /// other processes moved at all. `None`: not known, or not to be told from what the jobs cause.
+    /// Bytes of other processes at the lowest devices for each op, read and written, at most: what these moved beyond
+    /// the jobs' bytes and other processes moved at all. `None`: not known, or not to be told from what the jobs cause.
     pub fn others_at_devices(&self) -> Option<[f64; 2]> {
         let (lowest, others) = (self.lowest?, self.others?);
         self.direct.then(|| {
@@ -164,11 +167,13 @@ pub struct Contrast {
     pub change: Option<Change>,
     /// p of the hypothesis of no difference.
     pub p: Option<f64>,
-    /// The same, corrected: of a part of the ratio by Holm's method over all parts, of another series by Benjamini and Hochberg's.
+    /// The same, corrected: of a part of the ratio by Holm's method over all parts, of another series by Benjamini and
+    /// Hochberg's.
     pub adjusted_p: Option<f64>,
     /// Number of rounds (or of pairs of trials) in which it changed in the direction of the estimate, and of all.
     pub agreeing: (u32, u32),
-    /// Spearman's correlation with the metric over the trials of each side; `None`: fewer than five, or constant values.
+    /// Spearman's correlation with the metric over the trials of each side; `None`: fewer than five, or constant
+    /// values.
     pub within: (Option<f64>, Option<f64>),
     /// Whether it differs: by the corrected test or, if this number of rounds cannot show anything, in every round.
     pub differs: bool,
@@ -259,7 +264,8 @@ pub struct Explained {
 }
 
 impl Explained {
-    /// The terms that count as an explanation: they differ, they are not open, and they act in the direction of the ratio.
+    /// The terms that count as an explanation: they differ, they are not open, and they act in the direction of the
+    /// ratio.
     pub fn reasons(&self) -> impl Iterator<Item = &Term> {
         self.terms.iter().filter(|term| term.explains())
     }

@@ -35,8 +35,8 @@ pub enum ExportServer {
     },
 }
 
-/// The scheme of a text that begins as a URL, such as `postgres` of `postgres://host/db`. A file of such a name is written with
-/// a folder before it: `./postgres://host/db`.
+/// The scheme of a text that begins as a URL, such as `postgres` of `postgres://host/db`. A file of such a name is
+/// written with a folder before it: `./postgres://host/db`.
 pub fn url_scheme(text: &str) -> Option<&str> {
     let (scheme, _) = text.split_once("://")?;
     let named = scheme.starts_with(|c: char| c.is_ascii_alphabetic())

@@ -140,8 +140,8 @@ pub struct Finding {
     pub threshold: String,
     /// The remedy, if there is one.
     pub remedy: Option<String>,
-    /// When the condition held: from and to, ns on the trial's clock, ascending. Empty if it is a condition of the whole trial, or if its time
-    /// is not known.
+    /// When the condition held: from and to, ns on the trial's clock, ascending. Empty if it is a condition of the
+    /// whole trial, or if its time is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spans_ns: Vec<(i64, i64)>,
 }

@@ -124,8 +124,8 @@ impl Frame {
         Some(sum)
     }
 
-    /// Removes its histograms and keeps its counts. Histograms of a ten-hour trial of many jobs would fill the memory of
-    /// the host under test; they are in the store.
+    /// Removes its histograms and keeps its counts. Histograms of a ten-hour trial of many jobs would fill the memory
+    /// of the host under test; they are in the store.
     pub fn drop_histograms(&mut self) {
         for direction in self.jobs.iter_mut().flat_map(|job| &mut job.directions) {
             direction.service = Histogram::default();
@@ -133,8 +133,8 @@ impl Frame {
         }
     }
 
-    /// Frames of several nodes as frames of all nodes together: those of one step whose middles lie in the same second of
-    /// the trial's clock are added up. Frames of a single node are returned as they are.
+    /// Frames of several nodes as frames of all nodes together: those of one step whose middles lie in the same second
+    /// of the trial's clock are added up. Frames of a single node are returned as they are.
     pub fn of_all_nodes(frames: &[Frame]) -> Cow<'_, [Frame]> {
         let first = frames.first().map(|frame| &frame.node);
         if frames.iter().all(|frame| Some(&frame.node) == first) {

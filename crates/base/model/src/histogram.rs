@@ -149,8 +149,8 @@ impl Histogram {
         self.max
     }
 
-    /// The least, ns, that the percentile can be, because ends were detected late; `None`: the values are exact, or were
-    /// recorded without this.
+    /// The least, ns, that the percentile can be, because ends were detected late; `None`: the values are exact, or
+    /// were recorded without this.
     pub fn least_percentile_ns(&self, percent: f64) -> Option<u64> {
         let least = self.least.as_ref()?.percentile_ns(percent);
         Some(least.min(self.percentile_ns(percent)))

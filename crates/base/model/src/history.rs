@@ -93,8 +93,9 @@ pub struct NewestRun {
     pub verdict: NewestVerdict,
     /// The steady runs: the index of the first one, and the index after the last one; empty if there are too few runs.
     pub steady: (usize, usize),
-    /// Speed of the newest run ÷ geometric mean of the steady runs, with the ends between which a further steady run would lie
-    /// with probability `level`; where these runs and the newest one are a drift, its ratio without ends; `None` without steady runs.
+    /// Speed of the newest run ÷ geometric mean of the steady runs, with the ends between which a further steady run
+    /// would lie with probability `level`; where these runs and the newest one are a drift, its ratio without ends;
+    /// `None` without steady runs.
     pub expected: Option<Estimated>,
 }
 

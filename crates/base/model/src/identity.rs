@@ -51,11 +51,11 @@ pub struct KnownTarget {
 }
 
 impl Identity {
-    /// Whether `now` is something else, or a file that was cut: what a run began on is gone, or what came in its place is
-    /// somebody else's.
+    /// Whether `now` is something else, or a file that was cut: what a run began on is gone, or what came in its place
+    /// is somebody else's.
     ///
-    /// A file that is gone is made again, an empty one holds nothing, and a folder or device that appeared is judged when
-    /// it is opened.
+    /// A file that is gone is made again, an empty one holds nothing, and a folder or device that appeared is judged
+    /// when it is opened.
     pub fn differs_from(&self, now: &Identity) -> bool {
         match (self, now) {
             (Identity::Absent, Identity::File { length, .. }) => *length > 0,

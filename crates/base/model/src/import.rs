@@ -176,7 +176,8 @@ pub struct Imported {
     /// Printed comparisons.
     #[serde(default)]
     pub claims: Vec<Claim>,
-    /// Statements that the figures of their own source contradict. Empty in runs that were imported before this was recorded.
+    /// Statements that the figures of their own source contradict. Empty in runs that were imported before this was
+    /// recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Contradiction>,
     /// Duplicate results, which count once.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DiskOrigin, DmTarget, EngineKind, Limits, MdLayer, Pinning, VmLayer};
 
-/// One layer of a target. Layers are listed from the top down, as in `ext4 on loop on file on FOLDER`. The lowest layer is a
-/// [`Layer::Directory`], a [`Layer::Device`], [`Layer::Zram`] or [`Layer::Tmpfs`].
+/// One layer of a target. Layers are listed from the top down, as in `ext4 on loop on file on FOLDER`. The lowest layer
+/// is a [`Layer::Directory`], a [`Layer::Device`], [`Layer::Zram`] or [`Layer::Tmpfs`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Layer {
@@ -89,22 +89,24 @@ pub enum Layer {
     Md(MdLayer),
     /// A device of the device mapper on each device below.
     Dm(DmTarget),
-    /// A mirror on the files or devices below, which iodyno serves itself: one block device, or with queues a disk whose clients the jobs
-    /// are.
+    /// A mirror on the files or devices below, which iodyno serves itself: one block device, or with queues a disk
+    /// whose clients the jobs are.
     Mirror(MirrorLayer),
-    /// A server shares the folder below by virtio-fs. Jobs are its client: they run by the engine `virtiofs` on its socket.
+    /// A server shares the folder below by virtio-fs. Jobs are its client: they run by the engine `virtiofs` on its
+    /// socket.
     Virtiofs(FolderServer),
     /// A server mounts the folder below by FUSE.
     Fuse(FolderServer),
-    /// Virtual machines, whose disks are the files or devices below. The layers above are made in each of them, and the trials
-    /// run in all of them at once.
+    /// Virtual machines, whose disks are the files or devices below. The layers above are made in each of them, and the
+    /// trials run in all of them at once.
     Vm(VmLayer),
 }
 
 /// The server of a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FolderServer {
-    /// Its command: see [`crate::server_command`], with `{folder}`, and `{socket}` or `{mount}`; `{stats}` is the path of a socket for what it counted.
+    /// Its command: see [`crate::server_command`], with `{folder}`, and `{socket}` or `{mount}`; `{stats}` is the path
+    /// of a socket for what it counted.
     pub command: String,
     /// Where its processes run.
     #[serde(flatten)]
@@ -125,8 +127,8 @@ impl FolderServer {
 pub struct MirrorLayer {
     /// Name of the read policy.
     pub policy: String,
-    /// The simulated disks whose times the legs take: one for each leg, or one for all; `hdd`, `hdd*2`, `flash`. Empty: legs take
-    /// their own time.
+    /// The simulated disks whose times the legs take: one for each leg, or one for all; `hdd`, `hdd*2`, `flash`. Empty:
+    /// legs take their own time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delay: Vec<String>,
     /// Queues of the server, whose clients the jobs are by vhost-user-blk; `None`: a block device, which has one.
@@ -190,8 +192,8 @@ impl FileSystemKind {
 /// A ZFS pool and what is used of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ZfsLayer {
-    /// The words between the pool's name and the devices of `zpool create`, with the number of devices after each: empty
-    /// for a stripe; `mirror` 2, `mirror` 2 for a stripe of two mirrors.
+    /// The words between the pool's name and the devices of `zpool create`, with the number of devices after each:
+    /// empty for a stripe; `mirror` 2, `mirror` 2 for a stripe of two mirrors.
     pub layout: Vec<VdevGroup>,
     /// Properties of the pool (`ashift`, …).
     pub pool: BTreeMap<String, String>,

@@ -80,8 +80,8 @@ impl Metric {
                                with .mean, .max, .p50, .p99, …; of fileio also op with .mean, .min, .max, \
                                .p95, …; of processes named with --sample server_cpu_per_op, server_cores; of mirrors requests_per_command";
 
-    /// Whether a trial of iodyno can have a metric of this name, to detect typing errors before a long run. A particular trial
-    /// may lack it: a job that never writes has no `write.iops`, and a percentile may be withheld.
+    /// Whether a trial of iodyno can have a metric of this name, to detect typing errors before a long run. A
+    /// particular trial may lack it: a job that never writes has no `write.iops`, and a percentile may be withheld.
     pub fn is_own(name: &str) -> bool {
         let whole = [
             Metric::IOPS,

@@ -35,16 +35,16 @@ pub struct Operations {
     pub fio: Option<FioOperations>,
 }
 
-/// How a workload writes data. This affects how files are laid out and cached, and therefore how long it takes to remove
-/// them.
+/// How a workload writes data. This affects how files are laid out and cached, and therefore how long it takes to
+/// remove them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Writing {
     /// Bytes of one call, when the files of sets are created and in the steps that write: a power of two, at most
     /// [`Self::CHUNK`].
     pub chunk: u64,
-    /// Number of threads that create the files of the sets. `None`: four, or one for files of at least 32 MiB, which keep
-    /// the storage busy one by one and are in one piece if nothing is written between their pieces.
+    /// Number of threads that create the files of the sets. `None`: four, or one for files of at least 32 MiB, which
+    /// keep the storage busy one by one and are in one piece if nothing is written between their pieces.
     pub threads: Option<u32>,
 }
 
@@ -278,8 +278,8 @@ impl Operations {
             || steps.any(|step| step.action.direction() == Direction::Write)
     }
 
-    /// How data are written: `1 MiB a write, 4 threads`, where the threads create the sets; empty if neither data nor sets are
-    /// made.
+    /// How data are written: `1 MiB a write, 4 threads`, where the threads create the sets; empty if neither data nor
+    /// sets are made.
     pub fn writing_in_words(&self) -> String {
         let mut words = Vec::new();
         if self.makes_data() {

@@ -274,7 +274,8 @@ pub struct CpuUse {
     pub minor_faults: u64,
     /// Major page faults.
     pub major_faults: u64,
-    /// Time in which the thread was ready to run and waited for a CPU, ns (/proc/PID/task/TID/schedstat); `None`: unknown.
+    /// Time in which the thread was ready to run and waited for a CPU, ns (/proc/PID/task/TID/schedstat); `None`:
+    /// unknown.
     #[serde(default)]
     pub run_delay_ns: Option<u64>,
 }
@@ -330,8 +331,8 @@ pub struct VerifyResult {
     pub stale: u64,
     /// Blocks without a header of iodyno.
     pub foreign: u64,
-    /// Blocks that were not checked, because it is not known that their last write was done: it failed, was not made, or was a
-    /// trim.
+    /// Blocks that were not checked, because it is not known that their last write was done: it failed, was not made,
+    /// or was a trim.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unchecked: u64,
     /// Description of the first bad block: file, offset, expected, found.
@@ -603,8 +604,8 @@ pub struct SimulatedDisk {
     pub moves: u64,
     /// Time with a command at the disk, ns.
     pub busy_ns: u64,
-    /// Time of the commands at the medium, ns: of a rotating disk, which serves one at a time, `busy_ns`; of another one, the sum over its
-    /// commands.
+    /// Time of the commands at the medium, ns: of a rotating disk, which serves one at a time, `busy_ns`; of another
+    /// one, the sum over its commands.
     pub service_ns: u64,
 }
 
@@ -692,7 +693,8 @@ impl ServerUse {
     }
 }
 
-/// Times of the requests of a device in one direction, counted in the kernel over the measured time. They include requests of others.
+/// Times of the requests of a device in one direction, counted in the kernel over the measured time. They include
+/// requests of others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceTimes {
     /// Kernel name.
@@ -725,8 +727,8 @@ pub struct StageTimes {
 }
 
 impl DeviceTimes {
-    /// The rest of an op's time, ns: system call, file system, caches, completion. `None` if an op is not one request (between 0.95 and
-    /// 1.05), because then its time is not a sum of these.
+    /// The rest of an op's time, ns: system call, file system, caches, completion. `None` if an op is not one request
+    /// (between 0.95 and 1.05), because then its time is not a sum of these.
     pub fn above_ns(&self) -> Option<f64> {
         let one = self
             .requests_per_op
@@ -855,12 +857,12 @@ pub struct Part {
     /// The same after the end; `None` if it was not read, as with a single local node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_after: Option<ClockOffset>,
-    /// From the start instant that all nodes agreed on to 0 of the trial's clock, ns: more than 0 if the command to start
-    /// arrived after that instant.
+    /// From the start instant that all nodes agreed on to 0 of the trial's clock, ns: more than 0 if the command to
+    /// start arrived after that instant.
     #[serde(default)]
     pub start_late_ns: u64,
-    /// Wall clock at 0 of the trial's clock, ms since 1970; `None` if unknown (trials of older versions), and in virtual
-    /// time.
+    /// Wall clock at 0 of the trial's clock, ms since 1970; `None` if unknown (trials of older versions), and in
+    /// virtual time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_unix_ms: Option<u64>,
     /// Its environment.
@@ -882,8 +884,8 @@ pub struct Part {
     /// Cost of sampling the host, by series.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sampling: Vec<SamplerCost>,
-    /// The times in which none of its ops completed; `None` if unknown: the trial was rebuilt from its frames, or is of an older
-    /// version.
+    /// The times in which none of its ops completed; `None` if unknown: the trial was rebuilt from its frames, or is of
+    /// an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls: Option<Stalls>,
 }

@@ -204,8 +204,8 @@ impl Workload {
         self.only.is_empty() || named(&configuration.name) || (configuration.again && repeats())
     }
 
-    /// Whether a job issues ops of this name: `read`. Whether it syncs depends on several options, and is not known. The
-    /// events of sysbench's test are counted as `op` too.
+    /// Whether a job issues ops of this name: `read`. Whether it syncs depends on several options, and is not known.
+    /// The events of sysbench's test are counted as `op` too.
     pub fn issues(&self, op: &str) -> bool {
         let mut works = self.jobs.iter().map(|job| &job.work);
         if op == crate::Direction::Op.name()
@@ -273,13 +273,15 @@ pub struct Sampling {
     pub every_ns: u64,
     /// Names of processes to sample in addition: servers under test.
     pub processes: Vec<String>,
-    /// The tokens of storage, by names of `processes`: of these, only those that were started to make that storage are sampled.
+    /// The tokens of storage, by names of `processes`: of these, only those that were started to make that storage are
+    /// sampled.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub made_for: BTreeMap<String, String>,
     /// The sockets on which the file servers of the storage tell what they counted ([`crate::SeriesKind::Requests`]).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stats: Vec<PathBuf>,
-    /// Count the times of requests at the block devices below the targets, in the kernel ([`crate::SeriesKind::Block`]).
+    /// Count the times of requests at the block devices below the targets, in the kernel
+    /// ([`crate::SeriesKind::Block`]).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub block_trace: bool,
 }
@@ -307,8 +309,8 @@ impl Default for Sampling {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoundOrder {
-    /// Two cells alternate within each pair of rounds, AB BA or BA AB; more are shuffled in each round. The order of plans that
-    /// were stored without one.
+    /// Two cells alternate within each pair of rounds, AB BA or BA AB; more are shuffled in each round. The order of
+    /// plans that were stored without one.
     #[default]
     Alternating,
     /// Shuffled in each round, independently of the other rounds.
@@ -395,8 +397,8 @@ fn stuck_after_ns() -> u64 {
 }
 
 impl Plan {
-    /// The class of the facts that an axis of this plan defines; `None` if it is not an axis of configurations alone, or of
-    /// workloads alone.
+    /// The class of the facts that an axis of this plan defines; `None` if it is not an axis of configurations alone,
+    /// or of workloads alone.
     pub fn defines(&self, axis: &str) -> Option<FactClass> {
         let mut configurations = self.configurations.iter();
         let mut workloads = self.workloads.iter();
@@ -450,8 +452,8 @@ impl Plan {
         self.pairs().count() as u32
     }
 
-    /// The names that the nodes of a cell's trials can have: its virtual machines and their host, otherwise all nodes of the
-    /// plan. A single empty one if there is one node without a name.
+    /// The names that the nodes of a cell's trials can have: its virtual machines and their host, otherwise all nodes
+    /// of the plan. A single empty one if there is one node without a name.
     pub fn node_names_of(&self, cell: u32) -> Vec<String> {
         let (configuration, _) = self.cell(cell);
         let vm = configuration.provision().and_then(Provision::vm);
@@ -509,8 +511,8 @@ impl Plan {
         })
     }
 
-    /// The indices of the nodes that do the work of a cell's trials: those that both its configuration and its workload name.
-    /// Empty if the plan names no nodes.
+    /// The indices of the nodes that do the work of a cell's trials: those that both its configuration and its workload
+    /// name. Empty if the plan names no nodes.
     pub fn nodes_of(&self, cell: u32) -> Vec<usize> {
         let (configuration, workload) = self.cell(cell);
         nodes_of(&self.nodes, configuration, workload)
@@ -578,7 +580,8 @@ pub struct BoundPlan {
     /// As in [`Plan::stuck_after_ns`].
     #[serde(default = "stuck_after_ns")]
     pub stuck_after_ns: u64,
-    /// It ends when the trials of the other nodes have ended: a load beside them, or, without jobs, only the sampling of a host.
+    /// It ends when the trials of the other nodes have ended: a load beside them, or, without jobs, only the sampling
+    /// of a host.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub background: bool,
     /// The place of the node among those of the trial; 0 also for a single one.

@@ -1,13 +1,13 @@
 //! Characters that steer a terminal, or change the order in which text is shown.
 //!
-//! Names come from job files, folders, hosts and files of others. Text for people is printed without these characters, JSON with
-//! their escapes.
+//! Names come from job files, folders, hosts and files of others. Text for people is printed without these characters,
+//! JSON with their escapes.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Whether a character is a control character (C0, DEL, C1), a separator of lines or paragraphs, or overrides the direction
-/// of text (Unicode Standard Annex 9: embeddings, overrides, isolates).
+/// Whether a character is a control character (C0, DEL, C1), a separator of lines or paragraphs, or overrides the
+/// direction of text (Unicode Standard Annex 9: embeddings, overrides, isolates).
 pub fn steers(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -36,8 +36,8 @@ pub fn shell_word(word: &str) -> String {
     }
 }
 
-/// A JSON document in which characters that [`steers`] finds are escaped. It means the same: JSON itself has no characters
-/// beyond ASCII outside of strings, and serializers escape what is below a space.
+/// A JSON document in which characters that [`steers`] finds are escaped. It means the same: JSON itself has no
+/// characters beyond ASCII outside of strings, and serializers escape what is below a space.
 pub fn json(document: &str) -> Cow<'_, str> {
     let escaped = |character: char| character > '~' && steers(character);
     if !document.chars().any(escaped) {

@@ -14,7 +14,8 @@ pub struct Question {
     /// are attributes under test; other facts are if `axis` names them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub inferred: bool,
-    /// The class of the facts that the columns define: they are attributes under test. `None`: as the name of the columns says.
+    /// The class of the facts that the columns define: they are attributes under test. `None`: as the name of the
+    /// columns says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defines: Option<FactClass>,
     /// The baseline: the value of that dimension that the others are compared with; `None`: the first.
@@ -22,7 +23,8 @@ pub struct Question {
     /// The dimensions that define the rows. Several workloads in one row are a family and share one primary
     /// comparison: the geometric mean of their ratios.
     pub rows: Vec<String>,
-    /// The dimensions of the rows that tables print as columns, below each value of `columns`. They define rows as well.
+    /// The dimensions of the rows that tables print as columns, below each value of `columns`. They define rows as
+    /// well.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub across: Vec<String>,
     /// Filter: only trials with these (dimension, value) pairs. Several values of one dimension are
@@ -44,8 +46,8 @@ pub struct Question {
     pub margin: f64,
     /// α: the probability of a false difference over all primary comparisons and all looks, for example 0.05.
     pub alpha: f64,
-    /// How many looks at the verdict spent a part of α before this one; `None` where a run cannot be extended. Not stored:
-    /// it follows from [`crate::Plan::looks`].
+    /// How many looks at the verdict spent a part of α before this one; `None` where a run cannot be extended. Not
+    /// stored: it follows from [`crate::Plan::looks`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub looks: Option<u32>,
 }

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Estimated, Metric, Verdict};
 
-/// The distance of all columns from the best one of each cell. Ratios are those of speed: 1 is the best, 0.8 is 20 % below it.
+/// The distance of all columns from the best one of each cell. Ratios are those of speed: 1 is the best, 0.8 is 20 %
+/// below it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Regret {
     /// Its title: the name of the run.
@@ -57,7 +58,8 @@ pub struct CellRegret {
     pub ratios: Vec<RatioToBest>,
 }
 
-/// A column of a cell, against the column that is best by the other rounds; the ratio is at most 1, and 1 for the best by all rounds.
+/// A column of a cell, against the column that is best by the other rounds; the ratio is at most 1, and 1 for the best
+/// by all rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RatioToBest {
     /// The ratio.

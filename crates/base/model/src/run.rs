@@ -121,8 +121,8 @@ pub struct RunSummary {
     pub host: Option<String>,
     /// Results of the trial, if only one was planned (its latest attempt); empty otherwise.
     pub totals: Vec<DirectionTotal>,
-    /// Why its record in the store cannot be read. Then only the alias, and the identity and name where they can be read, are
-    /// known.
+    /// Why its record in the store cannot be read. Then only the alias, and the identity and name where they can be
+    /// read, are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damaged: Option<String>,
 }

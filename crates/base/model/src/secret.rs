@@ -1,7 +1,7 @@
 //! Masks secrets in text that is stored: passwords, tokens and keys in command lines, environments and URLs.
 //!
-//! A rule looks at the name before a value, at the user part of a URL, or at the form of a known kind of key. Text without such a
-//! name or form is not changed.
+//! A rule looks at the name before a value, at the user part of a URL, or at the form of a known kind of key. Text
+//! without such a name or form is not changed.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -440,8 +440,8 @@ fn without_blanks(text: &str) -> &str {
     rest
 }
 
-/// The value that begins here: in quotes, or up to a separator; `words`: to the end of the line. A value of several parts, as a
-/// shell joins them, is one.
+/// The value that begins here: in quotes, or up to a separator; `words`: to the end of the line. A value of several
+/// parts, as a shell joins them, is one.
 fn value_at(text: &str, at: usize, words: bool) -> (usize, usize) {
     let bytes = text.as_bytes();
     if words && !matches!(bytes.get(at), Some(b'"' | b'\'')) {
@@ -479,7 +479,8 @@ fn open_quote(text: &str, at: usize) -> Option<u8> {
     open
 }
 
-/// The end of a word of a shell that begins here: a blank or one of these outside of quotes, or the quote in which it is.
+/// The end of a word of a shell that begins here: a blank or one of these outside of quotes, or the quote in which it
+/// is.
 fn word_end(text: &str, mut at: usize, separators: &[u8], outer: Option<u8>) -> usize {
     let bytes = text.as_bytes();
     while let Some(byte) = bytes.get(at) {

@@ -76,8 +76,8 @@ pub struct SharedFiles {
     pub engine: Engine,
     /// Number of files; at least 1.
     pub count: u32,
-    /// Whether files that are missing or short are laid out before the start, as for jobs of blocks. Otherwise they are errors,
-    /// as in sysbench.
+    /// Whether files that are missing or short are laid out before the start, as for jobs of blocks. Otherwise they are
+    /// errors, as in sysbench.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lay_out: bool,
     /// Whether the job ends when its files are laid out.

@@ -93,8 +93,8 @@ pub struct SteadyResult {
     pub rule: SteadyRule,
     /// When the rule was met, on the trial's clock, ns; `None`: it was not.
     pub attained_ns: Option<u64>,
-    /// The variation in the last full window, in the limit's unit; a slope may be negative. `None`: no window was full, or
-    /// the mean is 0.
+    /// The variation in the last full window, in the limit's unit; a slope may be negative. `None`: no window was full,
+    /// or the mean is 0.
     pub criterion: Option<f64>,
     /// The least-squares slope of the last full window, per value; 0 if it is not the rule.
     pub slope: f64,
@@ -130,8 +130,8 @@ impl SteadyResult {
 
     /// Adds a value and judges the window. `true`: the rule is met.
     ///
-    /// fio's rule (steadystate.c): with n values y at x = 0 … n−1, the slope is
-    /// (Σxy − Σx·Σy/n) ÷ (Σx² − (Σx)²/n); the deviation is the largest |y − mean|. The variation must be less than the limit.
+    /// fio's rule (steadystate.c): with n values y at x = 0 … n−1, the slope is (Σxy − Σx·Σy/n) ÷ (Σx² − (Σx)²/n); the
+    /// deviation is the largest |y − mean|. The variation must be less than the limit.
     pub fn add(&mut self, value: SteadyValue) -> bool {
         let count = self.rule.values();
         if self.window.len() == count {

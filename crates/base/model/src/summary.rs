@@ -77,8 +77,8 @@ pub struct GroupSummary {
     pub ended: Vec<(EndedBy, u32)>,
     /// Total number of bytes that the clones work on.
     pub region_bytes: u64,
-    /// Ten times the stamp window's p99, ns. In trials that did not record the delay of each op, percentiles below this are
-    /// limited.
+    /// Ten times the stamp window's p99, ns. In trials that did not record the delay of each op, percentiles below this
+    /// are limited.
     pub resolution_ns: u64,
     /// Failed ops by direction and errno.
     pub errors: Vec<ErrorCount>,
@@ -103,7 +103,8 @@ pub struct CpuSummary {
     pub span_ns: u64,
     /// Ops completed, all directions but sync; for file operations the cycles.
     pub ops: u64,
-    /// Share of the worker threads' measured time in which they were ready to run and waited for a CPU; `None`: unknown.
+    /// Share of the worker threads' measured time in which they were ready to run and waited for a CPU; `None`:
+    /// unknown.
     pub run_delay: Option<f64>,
 }
 
@@ -148,8 +149,8 @@ pub struct DeviceSummary {
     pub name: String,
     /// Whether no further device is known below it.
     pub lowest: bool,
-    /// Percentage of the time with any I/O in flight, at most 100. `None`: not known, because the jobs issue NVMe commands, which the
-    /// statistics of block devices do not contain.
+    /// Percentage of the time with any I/O in flight, at most 100. `None`: not known, because the jobs issue NVMe
+    /// commands, which the statistics of block devices do not contain.
     pub busy_percent: Option<f64>,
     /// Bytes read, written, discarded.
     pub bytes: [u64; 3],
@@ -168,8 +169,8 @@ pub struct DeviceShare {
     pub direction: Direction,
     /// Bytes of all lowest devices.
     pub device_bytes: u64,
-    /// Bytes that the jobs' own processes moved to or from devices; `None`: unknown. The others of `device_bytes` are those
-    /// of other processes.
+    /// Bytes that the jobs' own processes moved to or from devices; `None`: unknown. The others of `device_bytes` are
+    /// those of other processes.
     pub own_bytes: Option<u64>,
     /// Bytes of all jobs.
     pub job_bytes: u64,
@@ -277,8 +278,8 @@ pub struct NodeSummary {
     /// Start and end of its measured time, ns after the start instant that all nodes agreed on; `None` if nothing was
     /// measured.
     pub measured_ns: Option<(u64, u64)>,
-    /// The longest time in which none of its ops completed, ns. If only its frames are known, in whole frames of about one
-    /// second. 0: none was as long as those that are kept.
+    /// The longest time in which none of its ops completed, ns. If only its frames are known, in whole frames of about
+    /// one second. 0: none was as long as those that are kept.
     pub longest_stall_ns: u64,
 }
 

@@ -23,10 +23,11 @@ pub struct VmLayer {
     /// A user's disk image that they boot; `None`: an initramfs of iodyno.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Box<VmImage>>,
-    /// The disks of each, in order. Files and devices below that none of them uses are disks with the settings of the last one.
+    /// The disks of each, in order. Files and devices below that none of them uses are disks with the settings of the
+    /// last one.
     pub disks: Vec<VmDisk>,
-    /// The command of a virtio-fs server, which shares the folder below with a guest: see [`server_command`], with `{socket}` and
-    /// `{folder}`.
+    /// The command of a virtio-fs server, which shares the folder below with a guest: see [`server_command`], with
+    /// `{socket}` and `{folder}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
     /// The CPUs and memory of the host that their processes use.
@@ -156,8 +157,8 @@ impl VmImage {
 /// In the command of a server of a folder or disk: the path of a socket for what it counted.
 pub const SERVER_STATS: &str = "{stats}";
 
-/// What is wrong with the names in the command of a server, and what to do. `key`: that of the command, which needs all of `needed`;
-/// `usual`: such a command.
+/// What is wrong with the names in the command of a server, and what to do. `key`: that of the command, which needs all
+/// of `needed`; `usual`: such a command.
 pub fn server_command_fault(
     key: &str,
     text: &str,
@@ -240,7 +241,8 @@ pub struct VmDisk {
     /// What its image file is at the start.
     #[serde(default)]
     pub origin: DiskOrigin,
-    /// The command of its server: see [`server_command`], with `{socket}` and `{file}`. Only for [`DiskInterface::VhostUserBlk`].
+    /// The command of its server: see [`server_command`], with `{socket}` and `{file}`. Only for
+    /// [`DiskInterface::VhostUserBlk`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }

@@ -30,8 +30,8 @@ pub struct ChangePointOptions {
     /// segments' means are subtracted. Series of seconds are correlated; without the correction, slow drift is
     /// detected as changes.
     pub effective_size: bool,
-    /// Whether all segments have the same spread: Student's t-test instead of Welch's. It has more power for segments of a few
-    /// values.
+    /// Whether all segments have the same spread: Student's t-test instead of Welch's. It has more power for segments
+    /// of a few values.
     pub pooled: bool,
 }
 

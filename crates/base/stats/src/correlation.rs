@@ -4,8 +4,8 @@ use crate::StatsError;
 use crate::error::check_finite;
 use crate::ranks::tie_groups;
 
-/// Spearman's ρ, from −1 to 1: the correlation of the mid-ranks of two series of equal length. `None`: fewer than three pairs, or all values
-/// of one are equal. Source: Spearman, American Journal of Psychology 15(1), 1904.
+/// Spearman's ρ, from −1 to 1: the correlation of the mid-ranks of two series of equal length. `None`: fewer than three
+/// pairs, or all values of one are equal. Source: Spearman, American Journal of Psychology 15(1), 1904.
 pub fn rank_correlation(one: &[f64], other: &[f64]) -> Result<Option<f64>, StatsError> {
     check_finite(one, 0)?;
     check_finite(other, 0)?;

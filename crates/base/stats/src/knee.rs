@@ -3,14 +3,16 @@
 use crate::StatsError;
 use crate::error::check_finite;
 
-/// The smallest distance from the chord, as a share of the height, that counts as a knee: smaller ones are noise on a straight line.
+/// The smallest distance from the chord, as a share of the height, that counts as a knee: smaller ones are noise on a
+/// straight line.
 const LEAST_DISTANCE: f64 = 0.15;
 
-/// The index of the point of a rising or falling curve that is farthest from the straight line between its ends, after both
-/// axes are scaled to 0…1; `None` if the curve is nearly straight, or does not rise or fall as a whole. `x` ascends.
+/// The index of the point of a rising or falling curve that is farthest from the straight line between its ends, after
+/// both axes are scaled to 0…1; `None` if the curve is nearly straight, or does not rise or fall as a whole. `x`
+/// ascends.
 ///
-/// Source: Satopää, Albrecht, Irwin, Raghavan, "Finding a 'Kneedle' in a Haystack", ICDCS workshops 2011, without its smoothing and
-/// its online part: the points are medians of few trials.
+/// Source: Satopää, Albrecht, Irwin, Raghavan, "Finding a 'Kneedle' in a Haystack", ICDCS workshops 2011, without its
+/// smoothing and its online part: the points are medians of few trials.
 ///
 /// # Errors
 /// Different lengths, fewer than 3 points, numbers that are not finite, `x` that does not ascend.

@@ -101,9 +101,10 @@ const ASSIGNMENTS: usize = 10_000;
 /// The same values have the same result.
 const SEED: u64 = 1;
 
-/// The two-sided p of equal distributions by the difference of the means: the share of the assignments of all values to the sides whose
-/// difference is at least as large. Exact for any distribution, up to 20 000 assignments; of more, 10 000 random ones and the actual
-/// one. Source: Pitman, "Significance tests which may be applied to samples from any populations", JRSS Supplement 4(1), 1937.
+/// The two-sided p of equal distributions by the difference of the means: the share of the assignments of all values to
+/// the sides whose difference is at least as large. Exact for any distribution, up to 20 000 assignments; of more, 10
+/// 000 random ones and the actual one. Source: Pitman, "Significance tests which may be applied to samples from any
+/// populations", JRSS Supplement 4(1), 1937.
 pub fn mean_permutation_p(baseline: &[f64], candidate: &[f64]) -> Result<f64, StatsError> {
     check_finite(baseline, 1)?;
     check_finite(candidate, 1)?;
@@ -151,12 +152,12 @@ fn each_sum(values: &[f64], taken: usize, sum: f64, visit: &mut impl FnMut(f64))
     }
 }
 
-/// The interval that contains one further value of a normal population with probability `level`, lower end first. Needs two
-/// values. Source: Hahn & Meeker, "Statistical Intervals", 4.8: mean ± t · s · √(1 + 1/n).
+/// The interval that contains one further value of a normal population with probability `level`, lower end first. Needs
+/// two values. Source: Hahn & Meeker, "Statistical Intervals", 4.8: mean ± t · s · √(1 + 1/n).
 ///
-/// `correlation`: of a value with the one before. Above 0, n values count as n·(1−ρ)/(1+ρ), at least two, and s is corrected for the
-/// part of the variation that they share. Source: Zwiers & von Storch, "Taking serial correlation into account in tests of the
-/// mean", Journal of Climate 8, 1995.
+/// `correlation`: of a value with the one before. Above 0, n values count as n·(1−ρ)/(1+ρ), at least two, and s is
+/// corrected for the part of the variation that they share. Source: Zwiers & von Storch, "Taking serial correlation
+/// into account in tests of the mean", Journal of Climate 8, 1995.
 pub fn prediction_interval(
     values: &[f64],
     level: f64,

@@ -1,13 +1,14 @@
 //! A change of level or a drift in a series whose values are correlated with the ones before.
 //!
-//! A correlated series wanders, and its wandering looks like changes of level to a test for independent values. Here the series is
-//! one of first order, yₜ − μₜ = ρ·(yₜ₋₁ − μₜ₋₁) + eₜ, and the likelihoods of three courses of μ are compared, each with its own ρ: constant,
-//! with one step (Wang, "Accounting for autocorrelation in detecting mean shifts in climate data series using the penalized maximal t or
-//! F test", Journal of Applied Meteorology and Climatology 47, 2008; Tsay, "Outliers, level shifts, and variance changes in time
-//! series", Journal of Forecasting 7, 1988), and a line. The p value is that of the larger gain among simulated series of a constant
-//! course (parametric bootstrap; Davison & Hinkley, "Bootstrap Methods and their Application", 1997, 4.2), whose ρ is corrected for its
-//! bias in short series (Marriott & Pope, Biometrika 41, 1954). Simulations end early if the p value will be large (Besag & Clifford,
-//! "Sequential Monte Carlo p-values", Biometrika 78, 1991).
+//! A correlated series wanders, and its wandering looks like changes of level to a test for independent values. Here
+//! the series is one of first order, yₜ − μₜ = ρ·(yₜ₋₁ − μₜ₋₁) + eₜ, and the likelihoods of three courses of μ are
+//! compared, each with its own ρ: constant, with one step (Wang, "Accounting for autocorrelation in detecting mean
+//! shifts in climate data series using the penalized maximal t or F test", Journal of Applied Meteorology and
+//! Climatology 47, 2008; Tsay, "Outliers, level shifts, and variance changes in time series", Journal of Forecasting 7,
+//! 1988), and a line. The p value is that of the larger gain among simulated series of a constant course (parametric
+//! bootstrap; Davison & Hinkley, "Bootstrap Methods and their Application", 1997, 4.2), whose ρ is corrected for its
+//! bias in short series (Marriott & Pope, Biometrika 41, 1954). Simulations end early if the p value will be large
+//! (Besag & Clifford, "Sequential Monte Carlo p-values", Biometrika 78, 1991).
 
 use rand::SeedableRng;
 use rand_distr::{Distribution, StandardNormal};
@@ -89,8 +90,8 @@ pub fn serial_change(series: &[f64], seed: u64) -> Result<SerialChange, StatsErr
     Ok(SerialChange { change, p })
 }
 
-/// The correlation of a value with the one before, corrected for its bias; of a series that is constant or has fewer than three
-/// values, 0.
+/// The correlation of a value with the one before, corrected for its bias; of a series that is constant or has fewer
+/// than three values, 0.
 pub fn serial_correlation(series: &[f64]) -> Result<f64, StatsError> {
     check_finite(series, 1)?;
     let centre = mean(series);
@@ -152,7 +153,8 @@ impl Fitted {
     }
 }
 
-/// A series without its correlation: √(1−ρ²)·y₁, then yₜ − ρ·yₜ₋₁ (Prais & Winsten). The constant becomes √(1−ρ²), then 1 − ρ.
+/// A series without its correlation: √(1−ρ²)·y₁, then yₜ − ρ·yₜ₋₁ (Prais & Winsten). The constant becomes √(1−ρ²), then
+/// 1 − ρ.
 struct Whitened {
     correlation: f64,
     values: Vec<f64>,

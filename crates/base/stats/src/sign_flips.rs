@@ -9,17 +9,19 @@ use crate::{QuantileKind, Sample, StatsError};
 /// Number of random signs of all values.
 const FLIPS: usize = 2000;
 
-/// Up to this number of values, [`simultaneous_tests`] uses all signs: half of 2ⁿ, because opposite ones have the same result.
+/// Up to this number of values, [`simultaneous_tests`] uses all signs: half of 2ⁿ, because opposite ones have the same
+/// result.
 const ALL_SIGNS_LIMIT: usize = 12;
 
 /// A studentised mean is at most this: that of equal values has no limit.
 const LARGEST: f64 = 1e6;
 
-/// The number of standard errors by which, with probability `level`, no mean of these samples is below its expectation. The values at
-/// one place belong together and get one sign, so that samples that vary together count as few. The expectations need not be
-/// equal; deviations have to be symmetric. Samples without any variation are left out.
+/// The number of standard errors by which, with probability `level`, no mean of these samples is below its expectation.
+/// The values at one place belong together and get one sign, so that samples that vary together count as few. The
+/// expectations need not be equal; deviations have to be symmetric. Samples without any variation are left out.
 ///
-/// Source: the maximum statistic of Westfall & Young, "Resampling-Based Multiple Testing", 1993, with signs in place of permutations.
+/// Source: the maximum statistic of Westfall & Young, "Resampling-Based Multiple Testing", 1993, with signs in place of
+/// permutations.
 ///
 /// # Errors
 /// There is no sample, samples have different lengths or less than two values, or a value is not finite.
@@ -59,11 +61,12 @@ pub struct SimultaneousTests {
     pub reach: f64,
 }
 
-/// Tests whether the means of these samples are 0, with the probability α = 1 − `level` that any of those that are 0 has a p of at most α.
-/// The values at one place belong together and get one sign. Deviations have to be symmetric. With n values, the smallest p is
-/// 2/2ⁿ, whatever the number of samples.
+/// Tests whether the means of these samples are 0, with the probability α = 1 − `level` that any of those that are 0
+/// has a p of at most α. The values at one place belong together and get one sign. Deviations have to be symmetric.
+/// With n values, the smallest p is 2/2ⁿ, whatever the number of samples.
 ///
-/// Source: Westfall & Young, "Resampling-Based Multiple Testing", 1993, algorithm 2.5 (single step, maximum statistic), with signs.
+/// Source: Westfall & Young, "Resampling-Based Multiple Testing", 1993, algorithm 2.5 (single step, maximum statistic),
+/// with signs.
 ///
 /// # Errors
 /// There is no sample, samples have different lengths or less than two values, or a value is not finite.

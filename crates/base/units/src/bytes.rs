@@ -43,8 +43,8 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Parses `4096`, `4KiB`, `1.5GiB` (powers of 1024), `4kB`, `1GB` (powers of 1000), and `4k`, `1G` (powers of 1024, as in fio,
-/// sysbench, truncate and zfs).
+/// Parses `4096`, `4KiB`, `1.5GiB` (powers of 1024), `4kB`, `1GB` (powers of 1000), and `4k`, `1G` (powers of 1024, as
+/// in fio, sysbench, truncate and zfs).
 impl FromStr for Bytes {
     type Err = ParseError;
 
@@ -71,8 +71,9 @@ impl FromStr for Bytes {
     }
 }
 
-/// The factor of a size suffix in fio's job files, and whether it is the reverse of the standard: with `kb_base` 1024, `k`, `kb`
-/// and `ki` are powers of 1024, and `kib` of 1000. Upper and lower case are the same. `None`: not a size suffix.
+/// The factor of a size suffix in fio's job files, and whether it is the reverse of the standard: with `kb_base` 1024,
+/// `k`, `kb` and `ki` are powers of 1024, and `kib` of 1000. Upper and lower case are the same. `None`: not a size
+/// suffix.
 pub fn fio_size_factor(suffix: &str, kb_base: u64) -> Option<(u64, bool)> {
     let suffix = suffix.to_ascii_lowercase();
     let unit = suffix.strip_suffix('b').unwrap_or(&suffix);

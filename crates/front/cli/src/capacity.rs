@@ -8,8 +8,8 @@ use iodyno_model::{
 };
 use iodyno_units::Bytes;
 
-/// Warnings for workloads whose files are larger than the storage that is made for them. `nodes`: those of the run; folders of
-/// other hosts are not examined.
+/// Warnings for workloads whose files are larger than the storage that is made for them. `nodes`: those of the run;
+/// folders of other hosts are not examined.
 pub(crate) fn too_large(
     nodes: &[PlannedNode],
     configurations: &[Configuration],
@@ -53,8 +53,8 @@ struct Capacity {
     remedy: String,
 }
 
-/// The space of made storage, or the free space of its folder on this host if it is `here`. `None`: it is unknown, or data
-/// may be compressed.
+/// The space of made storage, or the free space of its folder on this host if it is `here`. `None`: it is unknown, or
+/// data may be compressed.
 fn capacity(provision: &Provision, here: bool) -> Option<Capacity> {
     let compressed = provision.layers.iter().any(|layer| match layer {
         Layer::Zfs(zfs) => zfs.properties.contains_key("compression"),
@@ -142,8 +142,8 @@ fn needed(workload: &Workload, on_devices: bool) -> u64 {
     }
 }
 
-/// What tells the files of a job from those of others, and their size, bytes. `None`: it has none, or their size depends on
-/// the target.
+/// What tells the files of a job from those of others, and their size, bytes. `None`: it has none, or their size
+/// depends on the target.
 fn of_job(job: &Job, on_devices: bool) -> Option<(String, u64)> {
     match &job.work {
         Work::Blocks(blocks) => {

@@ -24,8 +24,8 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// Ends the program although a trial or a leg hangs: two requests could not end it. Results are stored as they arrive,
-    /// and what a mirror acknowledged is on its other legs.
+    /// Ends the program although a trial or a leg hangs: two requests could not end it. Results are stored as they
+    /// arrive, and what a mirror acknowledged is on its other legs.
     #[allow(clippy::exit)]
     pub(crate) fn leave() -> ! {
         std::process::exit(i32::from(Exit::Interrupted.code()))

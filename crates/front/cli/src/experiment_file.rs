@@ -63,8 +63,8 @@ pub(crate) fn checked(
     Some(read(&text, &reading))
 }
 
-/// Connects to the nodes of an experiment. `nodes`: those of the flags. Returns the plan, and the flags with the settings of the file where a flag was not given. Prints warnings; fails
-/// with every error found.
+/// Connects to the nodes of an experiment. `nodes`: those of the flags. Returns the plan, and the flags with the
+/// settings of the file where a flag was not given. Prints warnings; fails with every error found.
 pub(crate) fn plan(
     file: &Path,
     text: &str,
@@ -197,8 +197,8 @@ pub(crate) fn plan(
 }
 
 /// The plan with a question about the values of a dimension: for each configuration if there are several, and each
-/// combination of the other axes. If it is an axis of workloads, only those that have it are compared: its option can be set for
-/// others, too.
+/// combination of the other axes. If it is an axis of workloads, only those that have it are compared: its option can
+/// be set for others, too.
 fn comparing(plan: Plan, dimension: String) -> Plan {
     let named = |axes: &BTreeMap<String, String>| axes.contains_key(&dimension);
     let compared = |workload: &Workload| named(&workload.dimensions);

@@ -179,7 +179,8 @@ fn ended_how(exit: Exit) -> &'static str {
     }
 }
 
-/// The last lines of a run: where it is stored, how it ended, and the next command. `width`: that of the terminal, columns.
+/// The last lines of a run: where it is stored, how it ended, and the next command. `width`: that of the terminal,
+/// columns.
 fn conclusion(
     plan: &Plan,
     store: &SqliteStore,

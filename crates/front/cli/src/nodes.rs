@@ -43,8 +43,8 @@ impl Nodes {
         Ok(Nodes(vec![(PlannedNode::new("", "local"), here)]))
     }
 
-    /// Connects to the nodes of a plan, many at the same time; without any, this host is the only one. `binary`: the program to
-    /// copy where iodyno is not installed in this version. Reports every node that cannot be used.
+    /// Connects to the nodes of a plan, many at the same time; without any, this host is the only one. `binary`: the
+    /// program to copy where iodyno is not installed in this version. Reports every node that cannot be used.
     pub(crate) fn connect(
         planned: &[PlannedNode],
         binary: Option<&Path>,
@@ -131,8 +131,8 @@ fn local_node(verbose: u8) -> Result<LocalNode, Failure> {
     Ok(node)
 }
 
-/// The number of connections that are opened at the same time for each CPU: the key exchange of ssh takes tens of milliseconds of CPU
-/// time, and the time for a connection is limited.
+/// The number of connections that are opened at the same time for each CPU: the key exchange of ssh takes tens of
+/// milliseconds of CPU time, and the time for a connection is limited.
 const CONNECTING_PER_CPU: usize = 8;
 
 /// Does something for each node, for some of them at the same time. Returns the results in the order of the nodes.

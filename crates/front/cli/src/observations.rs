@@ -64,8 +64,8 @@ fn observations_by(
     Ok(observations)
 }
 
-/// The runs of these names, in their order; `3-7` stands for the stored runs with these numbers. Reports every name that
-/// matches no run.
+/// The runs of these names, in their order; `3-7` stands for the stored runs with these numbers. Reports every name
+/// that matches no run.
 pub(crate) fn find_runs(names: &[String], store: &SqliteStore) -> Result<Vec<RunId>, Failure> {
     let mut runs = Vec::new();
     let mut faults = Vec::new();
@@ -168,7 +168,8 @@ pub(crate) fn name_runs(runs: &[Run], observations: &mut [Observation]) {
     }
 }
 
-/// The question of a plan, without conditions that no trial meets: a run that was interrupted may have no trials of a workload.
+/// The question of a plan, without conditions that no trial meets: a run that was interrupted may have no trials of a
+/// workload.
 pub(crate) fn question_of(plan: &Plan, observations: &[Observation]) -> Question {
     let mut question = iodyno_judge::question_of(plan);
     let there = |dimension: &str, value: &str| {

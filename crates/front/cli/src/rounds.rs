@@ -126,8 +126,8 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
     Ok(plan)
 }
 
-/// Whether one target's workloads are a suite: they are members of families, do different kinds of work or have different metrics, so
-/// that they are not compared with each other. Flags that need a comparison ask for one.
+/// Whether one target's workloads are a suite: they are members of families, do different kinds of work or have
+/// different metrics, so that they are not compared with each other. Flags that need a comparison ask for one.
 fn unlike(plan: &Plan, args: &ExperimentArgs) -> bool {
     let metrics = || {
         plan.workloads.iter().map(|workload| {

@@ -218,8 +218,8 @@ pub(crate) fn run_view(plan: &Plan, handle: RunHandle, state: RunState) -> RunVi
     }
 }
 
-/// A stored run as one JSON document, with the `searches` that the comparison does not have. `fresh`: trials that are not in the
-/// store.
+/// A stored run as one JSON document, with the `searches` that the comparison does not have. `fresh`: trials that are
+/// not in the store.
 pub(crate) fn run_json(
     store: &dyn Store,
     run: &Run,

@@ -1,7 +1,7 @@
 //! `--node NAME=vm:linux`: virtual machines of this host as the nodes of a run.
 //!
-//! They are the layer `vm` of each configuration, whose target is the disk that `--on` names. So they are made, recorded and
-//! undone as the virtual machines of an experiment.
+//! They are the layer `vm` of each configuration, whose target is the disk that `--on` names. So they are made,
+//! recorded and undone as the virtual machines of an experiment.
 
 use std::ffi::OsString;
 use std::fs;

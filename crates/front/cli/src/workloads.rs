@@ -46,8 +46,8 @@ fn same(first: &Setting, second: &Setting) -> bool {
         && iodyno_fio::replaces(&first.key, &second.key)
 }
 
-/// Parses `[WORKLOAD.]KEY=VALUE` texts; returns them and errors. An option that is given twice is an error, by any of its
-/// names.
+/// Parses `[WORKLOAD.]KEY=VALUE` texts; returns them and errors. An option that is given twice is an error, by any of
+/// its names.
 pub(crate) fn settings(texts: &[String]) -> (Vec<Setting>, Vec<Diagnostic>) {
     let mut settings: Vec<Setting> = Vec::new();
     let mut faults = Vec::new();
@@ -91,8 +91,8 @@ enum Found {
     Described(usize),
 }
 
-/// Reads the workloads of a command. `common` and the settings without a workload's name change all of them. File operations
-/// are one suite: see [`operations::with_all`]. A workload with an error is left out.
+/// Reads the workloads of a command. `common` and the settings without a workload's name change all of them. File
+/// operations are one suite: see [`operations::with_all`]. A workload with an error is left out.
 pub(crate) fn read_all(
     files: &[PathBuf],
     settings: &[Setting],

@@ -59,7 +59,7 @@ type Content = [u64; SECTORS];
 
 /// iodyno's own writes to a device, from its record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Own {
+pub(crate) struct OwnRecord {
     /// The number of cells that were sampled.
     pub(crate) cells: usize,
     /// Whether all that a file stores was sampled.
@@ -147,7 +147,7 @@ impl Sample {
         device: &Medium,
         length: u64,
         stored: Option<&[Range<u64>]>,
-        own: Option<&Own>,
+        own: Option<&OwnRecord>,
     ) -> io::Result<Sample> {
         let begun = Instant::now();
         let mut more = |limit| begun.elapsed() < limit;
@@ -160,7 +160,7 @@ impl Sample {
         device: &Medium,
         length: u64,
         stored: Option<&[Range<u64>]>,
-        own: Option<&Own>,
+        own: Option<&OwnRecord>,
         more: &mut dyn FnMut(Duration) -> bool,
     ) -> io::Result<Sample> {
         let sample = Sample {
@@ -238,7 +238,7 @@ impl Sample {
     }
 
     /// The blocks that are neither blank nor equal to iodyno's own content.
-    pub(crate) fn foreign(&self, own: &Own) -> BTreeSet<u64> {
+    pub(crate) fn foreign(&self, own: &OwnRecord) -> BTreeSet<u64> {
         let others = self
             .data
             .iter()
@@ -247,12 +247,12 @@ impl Sample {
     }
 
     /// What counts as iodyno's own if it may write to all blocks except the foreign ones.
-    pub(crate) fn own(&self, foreign: &BTreeSet<u64>) -> Own {
+    pub(crate) fn own(&self, foreign: &BTreeSet<u64>) -> OwnRecord {
         let own = self
             .data
             .iter()
             .filter(|(block, _)| !foreign.contains(block));
-        Own {
+        OwnRecord {
             cells: self.cells.min(RECORDED),
             stored: self.stored,
             digests: own
@@ -281,9 +281,9 @@ impl Sample {
         &self,
         before: &Sample,
         foreign: &BTreeSet<u64>,
-        own: &Own,
+        own: &OwnRecord,
         writes: &[Range<u64>],
-    ) -> Own {
+    ) -> OwnRecord {
         let recorded = |block: &u64, now: &Content| own.digests.get(block) == Some(&digest(now));
         let still = foreign.iter().copied().filter(|block| {
             let (Some(old), Some(new)) = (before.data.get(block), self.data.get(block)) else {
@@ -379,7 +379,7 @@ impl Reading<'_> {
     }
 
     /// Samples what the file below the device stores. With a record, it is all or nothing, as it was then.
-    fn look_at_stored(&mut self, own: Option<&Own>) -> io::Result<()> {
+    fn look_at_stored(&mut self, own: Option<&OwnRecord>) -> io::Result<()> {
         let Some(stored) = self.stored else {
             return Ok(());
         };
@@ -452,7 +452,7 @@ mod tests {
 
     /// The blocks that are not blank, as offsets.
     fn found(length: u64, marks: &[(u64, &[u8])]) -> Vec<u64> {
-        let foreign = sample(length, marks).foreign(&Own::default());
+        let foreign = sample(length, marks).foreign(&OwnRecord::default());
         foreign.into_iter().map(|block| block * BLOCK).collect()
     }
 
@@ -530,16 +530,17 @@ mod tests {
         let length = 400 << 30;
         let late = cells(length).nth(LEAST).unwrap().start;
         let file = file(length, &[(late, b"x")]);
-        let read =
-            |own: &Own| Sample::read_while(&file, length, None, Some(own), &mut |_| true).unwrap();
-        let own = Own {
+        let read = |own: &OwnRecord| {
+            Sample::read_while(&file, length, None, Some(own), &mut |_| true).unwrap()
+        };
+        let own = OwnRecord {
             cells: LEAST,
-            ..Own::default()
+            ..OwnRecord::default()
         };
         assert!(read(&own).data.is_empty());
         // A block that the record calls foreign is read wherever it is.
         let foreign = BTreeSet::from([late / BLOCK]);
-        let own = Own {
+        let own = OwnRecord {
             foreign: foreign.clone(),
             ..own
         };
@@ -557,14 +558,14 @@ mod tests {
         );
         let stored_ranges: Vec<Range<u64>> = at.iter().map(|at| *at..at + 1).collect();
         let found = Sample::read_while(&file, length, Some(&stored_ranges), None, &mut |_| true);
-        let found = found.unwrap().foreign(&Own::default());
+        let found = found.unwrap().foreign(&OwnRecord::default());
         assert!(found.into_iter().eq(at.map(|at| at / BLOCK)));
         // With a record, what its sample has.
         for stored in [false, true] {
-            let own = Own {
+            let own = OwnRecord {
                 cells: LEAST,
                 stored,
-                ..Own::default()
+                ..OwnRecord::default()
             };
             let found =
                 Sample::read_while(&file, length, Some(&stored_ranges), Some(&own), &mut |_| {
@@ -578,7 +579,7 @@ mod tests {
     #[test]
     fn cells_of_a_blank_device_are_read_for_longer_and_those_of_a_record_are_limited() {
         let length = 150 << 30;
-        let read = |marks: &[(u64, &[u8])], own: Option<&Own>| {
+        let read = |marks: &[(u64, &[u8])], own: Option<&OwnRecord>| {
             let mut limits = BTreeSet::new();
             let mut more = |limit| {
                 limits.insert(limit);
@@ -591,9 +592,9 @@ mod tests {
         let all = counts(length).0 as usize;
         assert_eq!(read(&[], None), (true, all, [LONG].into()));
         assert_eq!(read(&[(0, b"x")], None), (false, RECORDED, [TIME].into()));
-        let own = Own {
+        let own = OwnRecord {
             cells: RECORDED,
-            ..Own::default()
+            ..OwnRecord::default()
         };
         assert_eq!(read(&[], Some(&own)), (false, RECORDED, [TIME].into()));
     }
@@ -606,7 +607,7 @@ mod tests {
             start: 0,
             end: u64::MAX,
         }];
-        let own = ours.own_after(&blank, &none, &Own::default(), &all);
+        let own = ours.own_after(&blank, &none, &OwnRecord::default(), &all);
         assert!(ours.foreign(&own).is_empty());
         assert!(blank.foreign(&own).is_empty());
         let others = sample(MIB, &[(8192, &[7; 4096]), (1080, b"\x53\xef")]);
@@ -646,7 +647,7 @@ mod tests {
     fn a_foreign_block_becomes_own_only_if_all_its_sectors_were_written() {
         let mixed: Vec<u8> = (0..8192u32).map(|i| (i % 251) as u8).collect();
         let before = sample(MIB, &[(0, &mixed)]);
-        let foreign = before.foreign(&Own::default());
+        let foreign = before.foreign(&OwnRecord::default());
         assert_eq!(foreign, [0, 1].into());
         for (written, still_foreign) in [
             (3584, &[0, 1][..]),
@@ -664,7 +665,7 @@ mod tests {
             let own = after.own_after(
                 &before,
                 &foreign,
-                &Own::default(),
+                &OwnRecord::default(),
                 &[Range {
                     start: 0,
                     end: u64::MAX,

@@ -1,5 +1,5 @@
-//! Real file systems and volumes whose beginning was destroyed: without the cells beyond the first ones, and without holes of
-//! a file, the places where something usually is show that the device is not blank.
+//! Real file systems and volumes whose beginning was destroyed: without the cells beyond the first ones, and without
+//! holes of a file, the places where something usually is show that the device is not blank.
 
 #![allow(clippy::print_stderr, reason = "tests print why they were skipped")]
 
@@ -377,7 +377,8 @@ fn a_partition_at_any_mib_or_cylinder_is_not_blank_without_its_table() {
     }
     let variants = variants.into_iter().map(|(mib, left)| (mib * MIB, left));
     let mut variants: Vec<(u64, Left)> = variants.collect();
-    // Primary and logical partitions of old DOS tables. The superblock of btrfs, which is younger, is too far behind the start.
+    // Primary and logical partitions of old DOS tables. The superblock of btrfs, which is younger, is too far behind
+    // the start.
     let old = |maker: &&&[&str]| maker[0] != "mkfs.btrfs";
     for (index, maker) in makers.iter().filter(old).enumerate() {
         let cylinder = (191 + 7 * index as u64) * 255 * 63 * SECTOR;

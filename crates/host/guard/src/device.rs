@@ -433,7 +433,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::content::Own;
+    use crate::content::OwnRecord;
     use crate::refusal::Refusal;
     use crate::request::Intent;
     use iodyno_host::fake::FakeHost;
@@ -450,7 +450,7 @@ mod tests {
             Sample::read_while(&medium, 40 << 30, None, None, &mut more).unwrap()
         };
         let slow = sample(false);
-        let record = Record::new("sdb", Path::new("/dev/sdb"), None, &Own::default());
+        let record = Record::new("sdb", Path::new("/dev/sdb"), None, &OwnRecord::default());
         let found = |sample: &Sample, record| {
             shown(
                 &medium,

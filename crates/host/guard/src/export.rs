@@ -1,7 +1,7 @@
 //! The guard's rules for exports of servers: NBD and vhost-user-blk.
 //!
-//! It is not known what an export contains or who uses it. It is therefore changed only if `--destroy` names it, whether it is blank or
-//! not. Nothing is ever created on a server.
+//! It is not known what an export contains or who uses it. It is therefore changed only if `--destroy` names it,
+//! whether it is blank or not. Nothing is ever created on a server.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;

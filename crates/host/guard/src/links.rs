@@ -47,7 +47,8 @@ fn by_others(path: &Path, state: &Stat) -> Option<Reason> {
     })
 }
 
-/// Refuses a path whose last component is a symlink that another user may have created. Nothing has to exist at the path.
+/// Refuses a path whose last component is a symlink that another user may have created. Nothing has to exist at the
+/// path.
 ///
 /// # Errors
 /// Such a symlink.
@@ -131,8 +132,8 @@ pub fn new_output(path: &Path, mode: u32) -> io::Result<File> {
     Ok(rustix::fs::open(path, new, Mode::from_raw_mode(mode))?.into())
 }
 
-/// Creates a file with this mode for output that has no name yet, in the folder of this path, so that nothing is left of it if
-/// the process is killed: see [`name_output`]. `None` if the file system has no such files.
+/// Creates a file with this mode for output that has no name yet, in the folder of this path, so that nothing is left
+/// of it if the process is killed: see [`name_output`]. `None` if the file system has no such files.
 ///
 /// # Errors
 /// As [`new_output`].

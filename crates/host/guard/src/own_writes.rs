@@ -22,7 +22,7 @@ use iodyno_host::{Owner, Roots, boot_id, names};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::content::{Own, Sample, digest};
+use crate::content::{OwnRecord, Sample, digest};
 use crate::medium::Medium;
 use crate::places::merged;
 
@@ -82,7 +82,12 @@ pub(crate) struct Record {
 const DIGITS: usize = 16;
 
 impl Record {
-    pub(crate) fn new(identity: &str, path: &Path, writer: Option<Writer>, own: &Own) -> Record {
+    pub(crate) fn new(
+        identity: &str,
+        path: &Path,
+        writer: Option<Writer>,
+        own: &OwnRecord,
+    ) -> Record {
         let blocks: Vec<(u64, u64)> = own.digests.iter().map(|(one, two)| (*one, *two)).collect();
         let digests = blocks.chunk_by(|one, next| one.0 + 1 == next.0).map(|run| {
             let digests = run.iter().map(|(_, digest)| format!("{digest:016x}"));
@@ -103,7 +108,7 @@ impl Record {
         }
     }
 
-    pub(crate) fn own(&self) -> Own {
+    pub(crate) fn own(&self) -> OwnRecord {
         let digests = self.digests.iter().flat_map(|(first, digests)| {
             let digests = digests.as_bytes().chunks(DIGITS);
             let digests =
@@ -112,7 +117,7 @@ impl Record {
         });
         let foreign = self.foreign.iter();
         let foreign = foreign.flat_map(|(first, count)| *first..first.saturating_add(*count));
-        Own {
+        OwnRecord {
             cells: self.cells,
             stored: self.stored,
             digests: digests
@@ -227,7 +232,7 @@ pub(crate) struct Sampled {
     /// The sampled blocks that are neither blank nor iodyno's own.
     pub(crate) foreign: BTreeSet<u64>,
     /// From the record.
-    pub(crate) own: Own,
+    pub(crate) own: OwnRecord,
     pub(crate) backing: Option<Backing>,
 }
 
@@ -318,7 +323,7 @@ impl WrittenDevice {
         let device = File::from(self.0.descriptor.try_clone()?);
         let sampled = &before.sampled;
         // Only blocks that were seen before: others would count as changed.
-        let scope = Own {
+        let scope = OwnRecord {
             foreign: sampled.foreign.clone(),
             ..sampled.sample.own(&BTreeSet::new())
         };
@@ -342,7 +347,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let records = Records::new(folder.path().join("iodyno/devices"));
         assert_eq!(records.load("a"), None);
-        let own = Own {
+        let own = OwnRecord {
             cells: 200,
             stored: true,
             digests: [(0, 5), (1, 6), (7, u64::MAX)].into(),
@@ -364,7 +369,7 @@ mod tests {
             assert_eq!(records.left_by(&other), []);
         }
         assert_eq!(records.left_by(&writer("one", 7, 5)), [record]);
-        let record = Record::new("a", Path::new("/dev/a"), None, &Own::default());
+        let record = Record::new("a", Path::new("/dev/a"), None, &OwnRecord::default());
         records.store(&record).unwrap();
         assert!(records.left_by(&writer("one", 7, 5)).is_empty());
         assert_eq!(names(folder.path().join("iodyno/devices")).len(), 1);

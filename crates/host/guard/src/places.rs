@@ -1,5 +1,6 @@
-//! The places on a device where something usually is, apart from its two ends: the first blocks of partitions and of what
-//! lies in them, and the copies of superblocks that file systems keep further on. They depend only on the length of the device.
+//! The places on a device where something usually is, apart from its two ends: the first blocks of partitions and of
+//! what lies in them, and the copies of superblocks that file systems keep further on. They depend only on the length
+//! of the device.
 
 use std::ops::Range;
 
@@ -9,8 +10,8 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-/// How much of each end is looked at, bytes: at the end there are copies of partition tables, labels of ZFS in front of its
-/// reserved partition of 8 MiB, superblocks of md, and metadata of firmware RAID.
+/// How much of each end is looked at, bytes: at the end there are copies of partition tables, labels of ZFS in front of
+/// its reserved partition of 8 MiB, superblocks of md, and metadata of firmware RAID.
 pub(crate) const END: u64 = 16 * MIB;
 /// Where partitions begin: at a multiple of this, bytes.
 pub(crate) const STRIDE: u64 = MIB;
@@ -23,8 +24,8 @@ pub(crate) const WINDOW: u64 = 128 * KIB;
 
 /// First sectors of partitions that are not a multiple of 1 MiB: after a GPT, of old DOS tables, and of other tools.
 const SECTORS: [u64; 6] = [34, 40, 63, 64, 128, 256];
-/// Up to here, each multiple of 1 MiB is a place, in MiB: partitions, the data of LVM, LUKS (2 or 16), ZFS (4) and md (up
-/// to 129), the copy of btrfs at 64, and the groups of ext with blocks of 1 KiB.
+/// Up to here, each multiple of 1 MiB is a place, in MiB: partitions, the data of LVM, LUKS (2 or 16), ZFS (4) and md
+/// (up to 129), the copy of btrfs at 64, and the groups of ext with blocks of 1 KiB.
 const EACH: u64 = 137;
 /// The most usual starts of the first partition, bytes, and the length from which on a file may be a disk.
 const FIRST: [u64; 4] = [34 * SECTOR, 63 * SECTOR, MIB, 2 * MIB];
@@ -43,8 +44,8 @@ const BEHIND: [u64; 20] = [
     201, 257, 261, 277, 301, 317, 401, 501, 513, 529, 551, 601, 613, 1537, 1625, 2053, 3072, 3073,
     3074, 3075,
 ];
-/// Starts of the partitions whose file systems have copies of their superblocks, from the start of the device, MiB. Those
-/// before the first MiB are in the windows of 0.
+/// Starts of the partitions whose file systems have copies of their superblocks, from the start of the device, MiB.
+/// Those before the first MiB are in the windows of 0.
 const STARTS: [u64; 5] = [0, 1, 2, 4, 8];
 /// The groups of ext that have a copy of the superblock (`sparse_super`): the powers of 3, 5 and 7.
 const EXT_GROUPS: [u64; 12] = [1, 3, 5, 7, 9, 25, 27, 49, 81, 125, 243, 343];

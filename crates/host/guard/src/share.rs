@@ -1,8 +1,8 @@
-//! The guard's rules for files of a folder that a server shares by virtio-fs: those for files of the host, as far as a guest can
-//! follow them.
+//! The guard's rules for files of a folder that a server shares by virtio-fs: those for files of the host, as far as a
+//! guest can follow them.
 //!
-//! A named or generated file may be overwritten, unless it contains a disk image or a file system; `--destroy` permits that. Links are
-//! never followed. A guest cannot see whether the host uses a file, for example as a loop device.
+//! A named or generated file may be overwritten, unless it contains a disk image or a file system; `--destroy` permits
+//! that. Links are never followed. A guest cannot see whether the host uses a file, for example as a loop device.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -136,8 +136,8 @@ impl Survey {
         })
     }
 
-    /// A file by all its identities: in the mount of an overlay, it is also one in the overlay's upper folder, and a file
-    /// in a folder of an overlay is also one in the mount.
+    /// A file by all its identities: in the mount of an overlay, it is also one in the overlay's upper folder, and a
+    /// file in a folder of an overlay is also one in the mount.
     pub(crate) fn identities(&self, file: FileId, path: &Path) -> Vec<FileId> {
         let shown = self.overlays.iter().filter_map(|it| it.shown(path));
         let below = self.below_overlay(path);

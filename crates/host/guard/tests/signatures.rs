@@ -1,5 +1,5 @@
-//! Every format that `blkid -k` of util-linux names, disk images and legs of iodyno's mirrors: the probe names them, and the guard
-//! refuses them on a real device.
+//! Every format that `blkid -k` of util-linux names, disk images and legs of iodyno's mirrors: the probe names them,
+//! and the guard refuses them on a real device.
 #![allow(clippy::print_stderr, reason = "tests print why they were skipped")]
 
 mod common;

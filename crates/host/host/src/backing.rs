@@ -38,7 +38,8 @@ impl Backing {
         same.then_some(Backing { file, start })
     }
 
-    /// When the file was made, which distinguishes it from a later one with the same inode; `None` if that is not known.
+    /// When the file was made, which distinguishes it from a later one with the same inode; `None` if that is not
+    /// known.
     pub fn made(&self) -> Option<String> {
         let state =
             rustix::fs::statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
@@ -47,8 +48,8 @@ impl Backing {
         known.then(|| format!("{}.{:09}", made.tv_sec, made.tv_nsec))
     }
 
-    /// The ranges of the device that the file stores, ascending; `None` if they are not known, or too many. Writes that are
-    /// only in the page cache of the device are written first: the file does not have them yet.
+    /// The ranges of the device that the file stores, ascending; `None` if they are not known, or too many. Writes that
+    /// are only in the page cache of the device are written first: the file does not have them yet.
     pub fn stored(&self, device: &File) -> Option<Vec<Range<u64>>> {
         device.sync_data().ok()?;
         let seek = |to| match rustix::fs::seek(&self.file, to) {

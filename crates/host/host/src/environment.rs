@@ -11,8 +11,8 @@ use iodyno_model::{Cpu, Environment, Governor, MemoryInfo, TargetInfo};
 use crate::roots::{Roots, names, text};
 use crate::{control_group, stack};
 
-/// Reads the environment. `version` is iodyno's version; `paths` are the files, folders and devices in use, see [`targets`].
-/// Unknown values are empty.
+/// Reads the environment. `version` is iodyno's version; `paths` are the files, folders and devices in use, see
+/// [`targets`]. Unknown values are empty.
 pub fn read(roots: &Roots, version: &str, paths: &[PathBuf]) -> Environment {
     let kernel = |name: &str| text(roots.proc.join("sys/kernel").join(name)).unwrap_or_default();
     let start = Instant::now();

@@ -42,8 +42,8 @@ impl StateFolders {
     }
 }
 
-/// The folder of the sockets by which this user's servers of mirrors are managed; it may not exist. The path of a socket is limited
-/// in length, so that a long `XDG_RUNTIME_DIR` is not used.
+/// The folder of the sockets by which this user's servers of mirrors are managed; it may not exist. The path of a
+/// socket is limited in length, so that a long `XDG_RUNTIME_DIR` is not used.
 pub fn socket_folder() -> PathBuf {
     let user = rustix::process::geteuid();
     let runtime = || std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -56,7 +56,8 @@ pub fn socket_folder() -> PathBuf {
     }
 }
 
-/// The beginning and the end of the name of a socket by which the server of a mirror is managed; its UUID is between them.
+/// The beginning and the end of the name of a socket by which the server of a mirror is managed; its UUID is between
+/// them.
 const SOCKET: (&str, &str) = ("mirror-", ".sock");
 
 /// The name of the socket by which the server of a mirror is managed.

@@ -76,8 +76,8 @@ pub fn inode(file: BorrowedFd<'_>) -> Option<Inode> {
     })
 }
 
-/// A text that distinguishes an open file or device from all others, and from a later one with the same inode number. It is the same
-/// by each of its names. `None`: it is neither a file nor a block device, or it cannot be identified.
+/// A text that distinguishes an open file or device from all others, and from a later one with the same inode number.
+/// It is the same by each of its names. `None`: it is neither a file nor a block device, or it cannot be identified.
 ///
 /// If the file system gives a file neither a birth time nor a generation, the path is a part of the text.
 pub fn lasting(file: BorrowedFd<'_>, path: &Path, roots: &Roots) -> Option<String> {

@@ -44,7 +44,8 @@ pub fn command(roots: &Roots, process: u32) -> String {
 }
 
 fn parse(line: &str) -> Option<Lock> {
-    // Number, kind, ADVISORY, READ or WRITE, process, device:inode, first and last byte. One that waits has `->` before its kind.
+    // Number, kind, ADVISORY, READ or WRITE, process, device:inode, first and last byte. One that waits has `->` before
+    // its kind.
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     let process = fields.get(4)?.parse().ok().filter(|process| *process > 0)?;
     let (device, inode) = fields.get(5)?.rsplit_once(':')?;

@@ -7,8 +7,8 @@ use std::ffi::OsStr;
 use crate::block::{Block, DeviceNumber};
 use crate::roots::{Roots, text};
 
-/// The block device of the namespace with this character device; `None` if it is another character device, or the namespace has
-/// no block device.
+/// The block device of the namespace with this character device; `None` if it is another character device, or the
+/// namespace has no block device.
 pub fn block_of(roots: &Roots, character: DeviceNumber) -> Option<Block> {
     let link = roots.sys.join(format!("dev/char/{character}"));
     let folder = link.canonicalize().ok()?;
@@ -24,8 +24,8 @@ pub fn namespace_length(roots: &Roots, character: DeviceNumber) -> Option<u64> {
     block_of(roots, character).map(|block| block.length())
 }
 
-/// The name and the number of the character device of a namespace; `None` if the block device is not a namespace, or its driver
-/// has no passthrough (before Linux 5.13).
+/// The name and the number of the character device of a namespace; `None` if the block device is not a namespace, or
+/// its driver has no passthrough (before Linux 5.13).
 pub fn character_of(roots: &Roots, block: &Block) -> Option<(String, DeviceNumber)> {
     let name = format!("ng{}", block.name.strip_prefix("nvme")?);
     let folder = roots.sys.join("class/nvme-generic").join(&name);

@@ -78,7 +78,8 @@ impl Source {
         }
     }
 
-    /// Takes the samples that there are. `begun_ns` is when sampling started, `shapes` the number of shapes of all series so far.
+    /// Takes the samples that there are. `begun_ns` is when sampling started, `shapes` the number of shapes of all
+    /// series so far.
     pub(crate) fn sample(
         &mut self,
         begun_ns: i64,

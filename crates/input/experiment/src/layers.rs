@@ -994,8 +994,8 @@ fn dm(keyed: &Keyed<'_>, report: &mut Report<'_>) -> DmTarget {
     }
 }
 
-/// The lengths of keys that a cipher has, if this one is not among them. Of ciphers other than AES, only that it is a whole number of bytes
-/// is known.
+/// The lengths of keys that a cipher has, if this one is not among them. Of ciphers other than AES, only that it is a
+/// whole number of bytes is known.
 fn wrong_key(cipher: &str, bits: u64) -> Option<&'static str> {
     let (lengths, words): (&[u64], _) = match cipher {
         // XTS has two keys.

@@ -1,8 +1,9 @@
 //! Experiments: one TOML file with configurations, workloads and their matrix, parsed into the parts of a plan.
 //!
 //! One table of keys (`keys`) drives the checks, the JSON Schema and the reference page. A text is read in this order:
-//! parameters and presets, axes, the replacement of `${NAME}`, and then every configuration and workload of the matrix by
-//! the crates of their languages. All errors are collected, each with its location. Files are read through [`iodyno_fio::Host`] alone.
+//! parameters and presets, axes, the replacement of `${NAME}`, and then every configuration and workload of the matrix
+//! by the crates of their languages. All errors are collected, each with its location. Files are read through
+//! [`iodyno_fio::Host`] alone.
 
 mod check;
 pub mod document;
@@ -70,8 +71,8 @@ pub struct Experiment {
     pub configurations: Vec<Configuration>,
     /// In the order of the text.
     pub workloads: Vec<Workload>,
-    /// Where the keys of the file are written, and the sections: `stop`, `configuration.NAME`, `workload.NAME`, and the `primary`
-    /// of a workload, `primary.NAME`. For what is found later to be wrong.
+    /// Where the keys of the file are written, and the sections: `stop`, `configuration.NAME`, `workload.NAME`, and the
+    /// `primary` of a workload, `primary.NAME`. For what is found later to be wrong.
     pub places: BTreeMap<String, Place>,
     /// The texts of parameters with the name of a secret, which other texts of the plan can contain.
     pub secrets: Vec<String>,

@@ -26,7 +26,8 @@ pub(crate) struct Point {
 /// One value of each axis.
 pub(crate) type Combination = Vec<Point>;
 
-/// The combinations of a section's `axis`, `zip` and `exclude`: a single empty one without axes. The first axis varies slowest.
+/// The combinations of a section's `axis`, `zip` and `exclude`: a single empty one without axes. The first axis varies
+/// slowest.
 pub(crate) fn combinations(section: &Table, report: &mut Report<'_>) -> Vec<Combination> {
     let Some(node) = section.get("axis") else {
         for key in ["zip", "exclude"] {

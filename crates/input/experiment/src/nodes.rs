@@ -15,8 +15,8 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// Reads the sections of nodes. `given`: the nodes of the command line, which take the place of those with their names; without
-    /// sections, they are the nodes.
+    /// Reads the sections of nodes. `given`: the nodes of the command line, which take the place of those with their
+    /// names; without sections, they are the nodes.
     pub(crate) fn read(
         file: &Table,
         given: &[PlannedNode],
@@ -118,8 +118,8 @@ impl Nodes {
         found
     }
 
-    /// Reports that a workload and a configuration on which it runs have no node in common, or that one of their nodes cannot make the
-    /// configuration's storage.
+    /// Reports that a workload and a configuration on which it runs have no node in common, or that one of their nodes
+    /// cannot make the configuration's storage.
     pub(crate) fn check_pair(
         &self,
         (workload, at): (&Workload, &Range<usize>),

@@ -669,8 +669,8 @@ impl File<'_, '_, '_> {
         }
     }
 
-    /// Reports a metric of an op that none of these workloads issues. Syncs are caused by several options, so they are not
-    /// checked here; the comparison reports if there are none.
+    /// Reports a metric of an op that none of these workloads issues. Syncs are caused by several options, so they are
+    /// not checked here; the comparison reports if there are none.
     fn check_issued(&mut self, metric: &Located<String>, workloads: &[Workload]) {
         let Some((op, _)) = metric.value.split_once('.') else {
             return;

@@ -8,8 +8,8 @@ use crate::keys::{FILE, KINDS, Key, Kind, layer_keys};
 /// A string with a parameter or an axis: it may stand for any value.
 const VARIABLE: &str = r"\$\{";
 
-/// The schema (JSON Schema, draft 2020-12). It accepts every experiment that is valid, and refuses unknown keys and values of
-/// the wrong type.
+/// The schema (JSON Schema, draft 2020-12). It accepts every experiment that is valid, and refuses unknown keys and
+/// values of the wrong type.
 pub fn schema() -> Value {
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -15,7 +15,8 @@ use super::value::Value;
 
 pub(super) fn apply(draft: &mut Draft, entries: &[Entry], host: &dyn Host, report: &mut Report) {
     warn_of_repeats(entries, report);
-    // As in fio, suffixes anywhere in the section of a file count by its `kb_base`, but those of the command line only after it.
+    // As in fio, suffixes anywhere in the section of a file count by its `kb_base`, but those of the command line only
+    // after it.
     let (first, then): (Vec<&Entry>, Vec<&Entry>) = entries
         .iter()
         .partition(|entry| entry.key == "kb_base" && !entry.is_argument());

@@ -182,7 +182,8 @@ fn finish_submission(draft: &mut Draft, report: &mut Report) {
     }
 }
 
-/// NVMe commands bypass the page cache and take no flags of files; their namespaces have no ranges to sync and no zones here.
+/// NVMe commands bypass the page cache and take no flags of files; their namespaces have no ranges to sync and no zones
+/// here.
 fn finish_commands(draft: &mut Draft, report: &mut Report) {
     draft.blocks.engine.direct = true;
     let zones = draft.zone_mode == Some(ZoneMode::Written);

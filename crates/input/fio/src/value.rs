@@ -185,8 +185,8 @@ impl<'a> Value<'a> {
         self.time_of(self.single()?, unit)
     }
 
-    /// 1 without a value; otherwise 0 or 1, or an equivalent word. As in fio, any other number is 1, and what follows a number
-    /// does not count.
+    /// 1 without a value; otherwise 0 or 1, or an equivalent word. As in fio, any other number is 1, and what follows a
+    /// number does not count.
     pub(super) fn boolean(&self) -> Result<bool, Problem> {
         if !self.given {
             return Ok(true);

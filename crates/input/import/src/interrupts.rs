@@ -238,8 +238,8 @@ fn counts(table: &ImportedTable) -> Vec<(&str, Vec<f64>)> {
         .collect()
 }
 
-/// The counts of the sources of a listing since an earlier one; `None` if it has none of them, or one became smaller: the host was started
-/// in between.
+/// The counts of the sources of a listing since an earlier one; `None` if it has none of them, or one became smaller:
+/// the host was started in between.
 fn differences<'t>(
     table: &'t ImportedTable,
     earlier: &ImportedTable,

@@ -65,7 +65,8 @@ impl DepthSearch {
         self.since.saturating_add(self.target.window.0)
     }
 
-    /// Counts an op that was submitted in this window: earlier ones met the depth before. Whether it decides on the window.
+    /// Counts an op that was submitted in this window: earlier ones met the depth before. Whether it decides on the
+    /// window.
     #[inline]
     pub(crate) fn note(&mut self, submitted: u64, service_ns: u64) -> bool {
         if submitted < self.since {

@@ -188,8 +188,8 @@ pub(crate) fn carry_out<W: CloneWork>(
     }
     let stopped = work.clock().now();
     work.drain(&mut steps);
-    // A job that completed its work is measured until the end of its last op. Any other job was stopped: it is measured until
-    // then, or until the end of the last op that it began.
+    // A job that completed its work is measured until the end of its last op. Any other job was stopped: it is measured
+    // until then, or until the end of the last op that it began.
     let end = work.last_end().unwrap_or(stopped);
     let end = match ended {
         Some(EndedBy::Size | EndedBy::Count) => end.max(now),

@@ -66,8 +66,8 @@ pub struct CloneOutcome {
 pub struct WrittenBlocks {
     /// Bytes of a unit.
     pub unit: u64,
-    /// For each file, in the clone's order: the sequence number of each unit's last write; 0 if there was none or the unit was
-    /// trimmed, [`WrittenBlocks::FAILED`] if the write failed.
+    /// For each file, in the clone's order: the sequence number of each unit's last write; 0 if there was none or the
+    /// unit was trimmed, [`WrittenBlocks::FAILED`] if the write failed.
     pub sequences: Vec<Vec<u32>>,
 }
 

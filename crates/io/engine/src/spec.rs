@@ -20,8 +20,8 @@ use crate::shared_files::SharedFilesPart;
 /// A file or device of one clone, open and admitted.
 #[derive(Debug)]
 pub struct JobFile {
-    /// Its descriptor, opened with the flags of the job; for the engine `nbd` a connection that does not block. `None` for engines
-    /// without storage.
+    /// Its descriptor, opened with the flags of the job; for the engine `nbd` a connection that does not block. `None`
+    /// for engines without storage.
     pub descriptor: Option<OwnedFd>,
     /// Its name, for messages and for the headers of verified blocks.
     pub name: String,
@@ -48,7 +48,8 @@ pub struct CloneSpec {
     pub seed: u64,
     /// The simulated device; `Some` if the job's engine is simulated.
     pub simulated: Option<Simulated>,
-    /// Bytes after which the job ends unless it is time-based: size (or io_size) × loops. See [`Blocks::exceeds_bytes`].
+    /// Bytes after which the job ends unless it is time-based: size (or io_size) × loops. See
+    /// [`Blocks::exceeds_bytes`].
     ///
     /// [`Blocks::exceeds_bytes`]: iodyno_model::Blocks::exceeds_bytes
     pub byte_budget: u64,
@@ -143,7 +144,8 @@ impl OutputFiles {
     }
 }
 
-/// The last write to each unit of a region, as earlier trials recorded it. A unit is a block, or `verify_interval` bytes of it.
+/// The last write to each unit of a region, as earlier trials recorded it. A unit is a block, or `verify_interval`
+/// bytes of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordedBlocks {
     /// Bytes of a unit. A record of units of another length is not used.

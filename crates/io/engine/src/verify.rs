@@ -1,7 +1,7 @@
 //! Blocks that identify themselves, so that misplaced and stale blocks are detected.
 //!
-//! Each unit (a block, or `verify_interval` bytes of it) begins with a header, of iodyno or of fio (see [`fio_header`]). That of
-//! iodyno:
+//! Each unit (a block, or `verify_interval` bytes of it) begins with a header, of iodyno or of fio (see
+//! [`fio_header`]). That of iodyno:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -628,8 +628,8 @@ impl Verifier {
         self.check_identity(op, offset, length, header);
     }
 
-    /// Compares a whole block with a header of fio with the last known write. fio may have written a block after the trial that
-    /// recorded its own: such a block is accepted.
+    /// Compares a whole block with a header of fio with the last known write. fio may have written a block after the
+    /// trial that recorded its own: such a block is accepted.
     fn check_identity(&mut self, op: &Op, offset: u64, length: usize, header: &FioHeader) {
         let (expected, identity) = self.expected(op.file, offset);
         let certain = self.files[op.file as usize].wrote.is_empty();
@@ -663,8 +663,9 @@ impl Verifier {
         }
     }
 
-    /// Whether a header is that of another file. A file can have been renamed since it was written, or have several names: certain are the
-    /// names of the other files of this job, and that of the file in the trial that wrote the unit last.
+    /// Whether a header is that of another file. A file can have been renamed since it was written, or have several
+    /// names: certain are the names of the other files of this job, and that of the file in the trial that wrote the
+    /// unit last.
     fn of_another(&self, file: u32, header: &Header, expected: u32, identity: Identity) -> bool {
         let own = self.files[file as usize].hash;
         let known = !matches!(expected, 0 | UNWRITTEN);
@@ -722,8 +723,8 @@ impl Verifier {
     }
 
     /// The blocks that this job wrote and that were not checked since, as (file, offset, length) of at most `longest`
-    /// bytes, in order of their offsets. For a partly overwritten block, its remaining part. Blocks whose write failed are counted as
-    /// not checked.
+    /// bytes, in order of their offsets. For a partly overwritten block, its remaining part. Blocks whose write failed
+    /// are counted as not checked.
     pub(crate) fn ranges(&mut self, longest: usize) -> Vec<(u32, u64, u32)> {
         let most = (longest / self.unit).max(1);
         let checks_zero = self.checks_zero();
@@ -1006,7 +1007,8 @@ mod tests {
         vec![RecordedWriter { trial: 77, name }]
     }
 
-    /// Files that have other names than when they were written are accepted by their record, and blocks of another file are not.
+    /// Files that have other names than when they were written are accepted by their record, and blocks of another file
+    /// are not.
     #[test]
     fn a_renamed_file_is_known_by_its_record() {
         let op = write(0, 0);

@@ -1,17 +1,19 @@
 //! Compares read policies on simulated mirrors, and the simulation with a published measurement.
 //!
-//! `cargo bench -p iodyno-sim --bench mirror-policies [-- [published|cells|held-out|queues|streams] [PART-OF-A-CELL'S-NAME]]`. All figures
-//! are simulated; they depend on nothing but this program. `cells` uses the disks and seeds with which the constants of `adaptive`
-//! were chosen, `held-out` other ones. The first version of `adaptive` was frozen and tried on other held-out disks; it then turned out
-//! that it keeps two streams on one leg while another one is idle. The rule was changed, the constants were not, and the held-out disks and
-//! seeds were replaced. They were replaced again after `Adaptive::IDLE` was chosen with the seeds 1–3, and before they were tried; and
-//! when the second version of `adaptive` was frozen, which weighs the load of a leg by its own amount.
+//! `cargo bench -p iodyno-sim --bench mirror-policies [-- [published|cells|held-out|queues|streams]
+//! [PART-OF-A-CELL'S-NAME]]`. All figures are simulated; they depend on nothing but this program. `cells` uses the
+//! disks and seeds with which the constants of `adaptive` were chosen, `held-out` other ones. The first version of
+//! `adaptive` was frozen and tried on other held-out disks; it then turned out that it keeps two streams on one leg
+//! while another one is idle. The rule was changed, the constants were not, and the held-out disks and seeds were
+//! replaced. They were replaced again after `Adaptive::IDLE` was chosen with the seeds 1–3, and before they were tried;
+//! and when the second version of `adaptive` was frozen, which weighs the load of a leg by its own amount.
 //!
-//! The published measurement is that of the commit "Improve N-way mirror performance" of ZFS on Linux (556011dbec, 2013): 16 threads
-//! read 16 files on two striped mirrors. The parameters of the disk were fitted to its row without mirrors and to its column of random
-//! reads of 4 KiB, and frozen; the other cells are predictions.
+//! The published measurement is that of the commit "Improve N-way mirror performance" of ZFS on Linux (556011dbec,
+//! 2013): 16 threads read 16 files on two striped mirrors. The parameters of the disk were fitted to its row without
+//! mirrors and to its column of random reads of 4 KiB, and frozen; the other cells are predictions.
 //!
-//! `streams` are sequential readers whose next read comes some time after the end of an earlier one, as on a host whose CPUs are busy.
+//! `streams` are sequential readers whose next read comes some time after the end of an earlier one, as on a host whose
+//! CPUs are busy.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -32,8 +34,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 const MIRRORS: u64 = 2;
 
-/// Simulated time before and of a measurement, s. The faster the disks, the less of it is needed for as many reads; what 16 threads
-/// read ahead, 256 MiB, has to be small beside it.
+/// Simulated time before and of a measurement, s. The faster the disks, the less of it is needed for as many reads;
+/// what 16 threads read ahead, 256 MiB, has to be small beside it.
 const HDD_S: (f64, f64) = (10.0, 40.0);
 const FLASH_S: (f64, f64) = (0.1, 0.3);
 
@@ -76,8 +78,8 @@ impl Cell {
         (mean, runs.into_iter().map(|run| run.1).sum())
     }
 
-    /// For sequential reads of contiguous files on equal disks: what as many disks, only striped, give per disk, times the
-    /// number of disks, MB/s.
+    /// For sequential reads of contiguous files on equal disks: what as many disks, only striped, give per disk, times
+    /// the number of disks, MB/s.
     fn bound(&self, seeds: &[u64]) -> Option<f64> {
         let sequential = matches!(self.readers.access, Access::Sequential(_));
         let contiguous = self.readers.layout == Layout::Contiguous;
@@ -93,8 +95,9 @@ impl Cell {
 }
 
 impl Cell {
-    /// What no policy exceeds by much: the sum of what each leg gives as the only one of its mirror, if the threads never change
-    /// legs, each leg keeps to its share of the files, and the last leg, which may be slower, has the number of threads that is best.
+    /// What no policy exceeds by much: the sum of what each leg gives as the only one of its mirror, if the threads
+    /// never change legs, each leg keeps to its share of the files, and the last leg, which may be slower, has the
+    /// number of threads that is best.
     fn oracle(&self, seeds: &[u64]) -> f64 {
         let legs = self.disks.len() as u32;
         let share = self.readers.threads.div_ceil(legs);
@@ -400,7 +403,8 @@ struct Streams {
     count: u64,
     /// Reads of each in flight.
     depth: u64,
-    /// Mean time from the end of a read to the next one of its stream, ns; the time is uniform from 0 to twice the mean.
+    /// Mean time from the end of a read to the next one of its stream, ns; the time is uniform from 0 to twice the
+    /// mean.
     gap_ns: u64,
 }
 
@@ -464,7 +468,8 @@ impl Streams {
     }
 }
 
-/// MB/s of four streams on a 2-way mirror, and the share of reads that continue one on the same leg, by the gap between reads.
+/// MB/s of four streams on a 2-way mirror, and the share of reads that continue one on the same leg, by the gap between
+/// reads.
 fn streams() {
     println!(
         "\n# Four sequential streams of 64 KiB, 2-way mirror: MB/s (reads that continue, %)\n"

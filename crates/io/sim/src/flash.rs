@@ -93,10 +93,10 @@ enum Event {
 /// Work of a die or channel: the first part is in progress.
 type Line = VecDeque<Part>;
 
-/// A solid-state disk: consecutive pages lie on consecutive channels, then on their next dies. A die reads or programs one
-/// page at a time and keeps a page that it has read until its channel has transferred it. Work is done in the order of
-/// its arrival. Writes end when the buffer has room for them; their pages are programmed later, before which reads of them come from the buffer
-/// only by chance: reads always go to the dies.
+/// A solid-state disk: consecutive pages lie on consecutive channels, then on their next dies. A die reads or programs
+/// one page at a time and keeps a page that it has read until its channel has transferred it. Work is done in the order
+/// of its arrival. Writes end when the buffer has room for them; their pages are programmed later, before which reads
+/// of them come from the buffer only by chance: reads always go to the dies.
 #[derive(Debug, Clone)]
 pub struct Flash {
     settings: FlashSettings,

@@ -15,7 +15,8 @@ pub struct HddSettings {
     pub rotation_ns: f64,
     /// Rate at which consecutive offsets pass the head, including changes of track, bytes per second.
     pub media_rate: f64,
-    /// A seek takes the smaller of `near.0 + near.1 · √d` and `far.0 + far.1 · d`, ns for a distance of d GB (10⁹ bytes).
+    /// A seek takes the smaller of `near.0 + near.1 · √d` and `far.0 + far.1 · d`, ns for a distance of d GB (10⁹
+    /// bytes).
     pub near: (f64, f64),
     /// See `near`.
     pub far: (f64, f64),
@@ -108,12 +109,12 @@ impl Transfer {
     }
 }
 
-/// A rotating disk. The angle of the disk and the position of the head are tracked; one command is served at a time, the one with
-/// the shortest time to its first byte among those accepted.
+/// A rotating disk. The angle of the disk and the position of the head are tracked; one command is served at a time,
+/// the one with the shortest time to its first byte among those accepted.
 ///
 /// Offsets pass the head at the media rate, at angles that follow from the offset: the skew between tracks is perfect.
-/// After a read the head reads on into the cache, so that a later read of the same run waits only for the medium. Writes
-/// are not cached.
+/// After a read the head reads on into the cache, so that a later read of the same run waits only for the medium.
+/// Writes are not cached.
 #[derive(Debug, Clone)]
 pub struct Hdd {
     settings: HddSettings,

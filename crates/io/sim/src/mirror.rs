@@ -65,8 +65,8 @@ struct Open {
     result: i32,
 }
 
-/// A mirror of simulated disks: reads go to the leg that the policy chooses, writes to all legs. Trims and flushes end at
-/// once, because the disks keep nothing that would have to be written.
+/// A mirror of simulated disks: reads go to the leg that the policy chooses, writes to all legs. Trims and flushes end
+/// at once, because the disks keep nothing that would have to be written.
 #[derive(Debug)]
 pub struct SimMirror {
     /// One for each queue.
@@ -89,8 +89,8 @@ impl SimMirror {
         SimMirror::with_queues(vec![policy], disks, queue, slots)
     }
 
-    /// A mirror with several queues, at least one, each with a policy of its own. An op uses the queue [`Op::file`] modulo
-    /// their number. What policies see of the legs is common.
+    /// A mirror with several queues, at least one, each with a policy of its own. An op uses the queue [`Op::file`]
+    /// modulo their number. What policies see of the legs is common.
     pub fn with_queues(
         policies: Vec<Box<dyn ReadPolicy>>,
         disks: Vec<Disk>,

@@ -10,7 +10,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// What a thread does with its file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Access {
-    /// Reads to the end of the file, then from its begin, in blocks of this many bytes. See [`ReadersSettings::together`].
+    /// Reads to the end of the file, then from its begin, in blocks of this many bytes. See
+    /// [`ReadersSettings::together`].
     Sequential(u64),
     /// Reads blocks of this many bytes at random places. Each is a multiple of the block, or lies in one record.
     Random(u64),

@@ -9,11 +9,11 @@ use iodyno_sys::{Device, DeviceEnd, Op, Slot, Waker};
 
 use crate::volume::Volume;
 
-/// One of the users of a simulated device: it sees its own ops only. In virtual time the users run one at a time, so that
-/// the order of their ops depends on nothing else.
+/// One of the users of a simulated device: it sees its own ops only. In virtual time the users run one at a time, so
+/// that the order of their ops depends on nothing else.
 ///
-/// In virtual time, only one of the users that wait is due at the device's next event, and wakes those whose ops have ended:
-/// otherwise all threads would run at each event.
+/// In virtual time, only one of the users that wait is due at the device's next event, and wakes those whose ops have
+/// ended: otherwise all threads would run at each event.
 #[derive(Debug)]
 pub struct SharedDevice {
     state: Arc<Mutex<State>>,
@@ -72,8 +72,8 @@ struct User {
 }
 
 impl SharedDevice {
-    /// A device as in [`SimTarget`], for users whose files begin at these places on it. The seed determines the angles of
-    /// rotating disks and what a policy draws. `None`: it is no disk or mirror.
+    /// A device as in [`SimTarget`], for users whose files begin at these places on it. The seed determines the angles
+    /// of rotating disks and what a policy draws. `None`: it is no disk or mirror.
     ///
     /// # Errors
     /// If its read policy is unknown.
@@ -175,8 +175,8 @@ impl Device for SharedDevice {
         state.volume.submit(now, self.user, number, &op);
     }
 
-    /// An op of this user does not end before that of another user that ends first: what is submitted meanwhile does not make it
-    /// end earlier.
+    /// An op of this user does not end before that of another user that ends first: what is submitted meanwhile does
+    /// not make it end earlier.
     fn next_end(&self) -> Option<u64> {
         let mut state = self.state();
         let user = &mut state.users[self.user as usize];

@@ -19,8 +19,8 @@ pub(crate) fn random(seed: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed)
 }
 
-/// Keeps `depth` ops in flight until `count` have ended; `next` gives the ops. Returns when each op ended, in ns, in the order of
-/// the ends.
+/// Keeps `depth` ops in flight until `count` have ended; `next` gives the ops. Returns when each op ended, in ns, in
+/// the order of the ends.
 pub(crate) fn drive(
     device: &mut impl Device,
     depth: u32,

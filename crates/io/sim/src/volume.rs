@@ -18,9 +18,10 @@ const REMEMBERED: u64 = 1024;
 
 /// Striped mirrors; a single disk is a mirror with one leg.
 ///
-/// With records, a read transfers all records that it touches. A user submits them one after the other. The records that follow are
-/// read ahead: 2^(k − 1) of them after the k-th consecutive record (k ≥ 2), as ZFS's `dmu_zfetch` did in 2013. They are kept
-/// for the reader only: nothing else is cached. Writes transfer whole records too, and are not combined.
+/// With records, a read transfers all records that it touches. A user submits them one after the other. The records
+/// that follow are read ahead: 2^(k − 1) of them after the k-th consecutive record (k ≥ 2), as ZFS's `dmu_zfetch` did
+/// in 2013. They are kept for the reader only: nothing else is cached. Writes transfer whole records too, and are not
+/// combined.
 #[derive(Debug)]
 pub(crate) struct Volume {
     mirrors: Vec<SimMirror>,
@@ -294,8 +295,8 @@ impl Volume {
         }
     }
 
-    /// The reader that a read of this record continues, or a new one in place of the one that was used least recently, which is
-    /// the first. It becomes the last.
+    /// The reader that a read of this record continues, or a new one in place of the one that was used least recently,
+    /// which is the first. It becomes the last.
     fn stream_at(&mut self, user: u32, record: u64) -> usize {
         let streams = &mut self.users[user as usize].streams;
         let continued = streams

@@ -105,14 +105,15 @@ impl AioBackend {
         })
     }
 
-    /// Lets the calling thread sync files, with fsync and fdatasync. Native AIO lets a thread of the kernel do it, which costs more
-    /// than the sync of a file without dirty data.
+    /// Lets the calling thread sync files, with fsync and fdatasync. Native AIO lets a thread of the kernel do it,
+    /// which costs more than the sync of a file without dirty data.
     pub fn with_blocking_syncs(mut self) -> AioBackend {
         self.blocking_syncs = true;
         self
     }
 
-    /// Carries out at most `max` of the ops that native AIO does not do, until the deadline; the others follow in the next turn.
+    /// Carries out at most `max` of the ops that native AIO does not do, until the deadline; the others follow in the
+    /// next turn.
     fn block(&mut self, max: u32, deadline: Option<u64>, completions: &mut Completions) {
         let mut done = 0;
         for (slot, op) in self.blocking.iter().take(max as usize) {

@@ -91,8 +91,9 @@ impl Clock for MonotonicClock {
 #[cfg(target_arch = "x86_64")]
 const COUNTED_NS: u64 = 50_000_000;
 
-/// The rate of the CPU's time stamp counter against CLOCK_MONOTONIC, kHz, measured for 50 ms. `None`: the CPU has none, or the two could
-/// not be read at the same time. Whether all CPUs count alike is known to the kernel: it lists `tsc` among its clock sources.
+/// The rate of the CPU's time stamp counter against CLOCK_MONOTONIC, kHz, measured for 50 ms. `None`: the CPU has none,
+/// or the two could not be read at the same time. Whether all CPUs count alike is known to the kernel: it lists `tsc`
+/// among its clock sources.
 pub fn counter_khz() -> Option<u64> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -109,7 +110,8 @@ pub fn counter_khz() -> Option<u64> {
     None
 }
 
-/// The counter and the time, ns, from the attempt in which they were read closest together, and the time that this took, ns.
+/// The counter and the time, ns, from the attempt in which they were read closest together, and the time that this
+/// took, ns.
 #[cfg(target_arch = "x86_64")]
 fn counter_and_time() -> (u64, u64, u64) {
     let attempt = || {

@@ -16,8 +16,8 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// The actor runs at the current time, after those that are already to run then. Called by the running actor; has no effect if
-    /// the other one does not sleep.
+    /// The actor runs at the current time, after those that are already to run then. Called by the running actor; has
+    /// no effect if the other one does not sleep.
     pub fn wake(&self) {
         self.queue.wake(&mut self.queue.lock(), self.actor);
     }

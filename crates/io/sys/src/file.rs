@@ -138,7 +138,8 @@ pub(crate) fn seek_write(file: &OwnedFd, from: &[u8], offset: u64) -> i32 {
 /// # Errors
 /// As dup(2): `EBADF` if it is not open.
 pub fn inherited(number: i32) -> io::Result<OwnedFd> {
-    // SAFETY: the arguments are plain numbers; the call changes nothing but the table of descriptors, to which it adds one.
+    // SAFETY: the arguments are plain numbers; the call changes nothing but the table of descriptors, to which it adds
+    // one.
     let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
     if copy < 0 {
         return Err(io::Error::last_os_error());
@@ -165,8 +166,8 @@ pub(crate) fn sync(file: &OwnedFd, data_only: bool) -> i32 {
     })
 }
 
-/// A synchronous call on the range of an op: sync_file_range, the reset of a zone, or a trim (BLKDISCARD on a device, a punched hole in a
-/// file). 0, or −errno.
+/// A synchronous call on the range of an op: sync_file_range, the reset of a zone, or a trim (BLKDISCARD on a device, a
+/// punched hole in a file). 0, or −errno.
 pub(crate) fn on_range(file: &File, op: &Op) -> i32 {
     const BLKDISCARD: libc::c_ulong = 0x1277;
     let descriptor = file.descriptor.as_raw_fd();
@@ -188,7 +189,8 @@ pub(crate) fn on_range(file: &File, op: &Op) -> i32 {
         if done != -libc::EBUSY {
             return done;
         }
-        // Another descriptor holds the device exclusively, as that of the guard does: then the kernel drops no dirty pages.
+        // Another descriptor holds the device exclusively, as that of the guard does: then the kernel drops no dirty
+        // pages.
         const WRITTEN: libc::c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE
             | libc::SYNC_FILE_RANGE_WRITE
             | libc::SYNC_FILE_RANGE_WAIT_AFTER;

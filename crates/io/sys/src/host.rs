@@ -162,18 +162,19 @@ pub fn loop_file(device: BorrowedFd<'_>) -> io::Result<LoopFile> {
 /// FS_IOC_GETVERSION, `_IOR('v', 1, long)`.
 const GET_VERSION: u64 = 0x8008_7601;
 
-/// The generation of an open file: it differs between the files that had the same inode number. `None`: its file system does not
-/// have one.
+/// The generation of an open file: it differs between the files that had the same inode number. `None`: its file system
+/// does not have one.
 pub fn generation(file: BorrowedFd<'_>) -> Option<u32> {
     // File systems write 32 bits, although the number of the call says otherwise.
     let mut generation = 0i64;
-    // SAFETY: the descriptor is open for the call; the kernel writes at most a long, as long as `generation` or shorter.
+    // SAFETY: the descriptor is open for the call; the kernel writes at most a long, as long as `generation` or
+    // shorter.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), GET_VERSION as _, &raw mut generation) };
     (result == 0).then_some(generation as u32)
 }
 
-/// The process that has a lock of fcntl(2) on any byte of a file, against writing it: its id, or -1 for a lock of an open
-/// file description. `None`: there is no such lock. The locks of this descriptor do not count.
+/// The process that has a lock of fcntl(2) on any byte of a file, against writing it: its id, or -1 for a lock of an
+/// open file description. `None`: there is no such lock. The locks of this descriptor do not count.
 ///
 /// # Errors
 /// As fcntl(2), `F_OFD_GETLK`.
@@ -225,8 +226,8 @@ pub fn process_use() -> ProcessUse {
 
 const _: () = assert!(size_of::<RawLoopInfo>() == 232 && size_of::<RawExtent>() == 56);
 
-/// The process at the other end of a Unix socket, or the one that listened there. `None`: it is another kind of socket, or the process
-/// is not one of this host.
+/// The process at the other end of a Unix socket, or the one that listened there. `None`: it is another kind of socket,
+/// or the process is not one of this host.
 pub fn peer(socket: BorrowedFd<'_>) -> Option<u32> {
     // SAFETY: zeros are a valid value.
     let mut found: libc::ucred = unsafe { zeroed() };

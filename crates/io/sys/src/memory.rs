@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Has the C library give freed buffers of at least 128 KiB back to the kernel: by default, it keeps them once some were freed, also if its
-/// memory is locked.
+/// Has the C library give freed buffers of at least 128 KiB back to the kernel: by default, it keeps them once some
+/// were freed, also if its memory is locked.
 pub fn return_large_buffers() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it sets a parameter of the allocator, which is safe at any time.
@@ -48,9 +48,9 @@ pub enum Pages {
 
 /// One mapping divided into equal slots: one buffer per op in flight.
 ///
-/// A slot is either idle and belongs to the owner of the arena, or busy and belongs to the kernel.
-/// Borrowing the bytes of a busy slot panics. A sink is a further buffer, which is never borrowed: reads whose data nobody
-/// looks at all go there, so that it stays in the CPU's caches.
+/// A slot is either idle and belongs to the owner of the arena, or busy and belongs to the kernel. Borrowing the bytes
+/// of a busy slot panics. A sink is a further buffer, which is never borrowed: reads whose data nobody looks at all go
+/// there, so that it stays in the CPU's caches.
 #[derive(Debug)]
 pub struct Arena {
     start: NonNull<u8>,
@@ -372,7 +372,8 @@ enum Extra<'a> {
     Within(&'a Arc<SharedMemory>, usize),
 }
 
-/// Memory that is shared with another process as a whole, and given away in parts. Pages that nobody touched take no memory.
+/// Memory that is shared with another process as a whole, and given away in parts. Pages that nobody touched take no
+/// memory.
 #[derive(Debug)]
 pub struct SharedMemory {
     start: NonNull<u8>,
@@ -468,8 +469,8 @@ impl SharedPart {
     /// Writes bytes.
     pub(crate) fn write(&self, at: usize, bytes: &[u8]) {
         let place = self.place(at, bytes.len());
-        // SAFETY: within the part, which no reference points to. What the other process does at the same time changes bytes, which are
-        // all valid.
+        // SAFETY: within the part, which no reference points to. What the other process does at the same time changes
+        // bytes, which are all valid.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) }
     }
 
@@ -531,8 +532,8 @@ fn map(length: usize, flags: libc::c_int, file: Option<&OwnedFd>) -> io::Result<
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // Memory that the kernel may still write to is leaked instead of freed. What is shared is freed as a whole: another process
-        // writes to its own mapping of it.
+        // Memory that the kernel may still write to is leaked instead of freed. What is shared is freed as a whole:
+        // another process writes to its own mapping of it.
         if self.busy_count == 0 && self.shared.is_none() {
             // SAFETY: our own mapping of that length, to which no borrow exists.
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };

@@ -105,7 +105,8 @@ pub fn pin_to(cpus: &[u32]) -> io::Result<()> {
     }
 }
 
-/// Gives the calling thread a working directory and a mask of permissions of its own, which are the process's otherwise.
+/// Gives the calling thread a working directory and a mask of permissions of its own, which are the process's
+/// otherwise.
 pub fn own_directory() {
     // SAFETY: the argument is a plain number. Nothing is shared less safely than before; it needs no permission.
     unsafe { libc::unshare(libc::CLONE_FS) };

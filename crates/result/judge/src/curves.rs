@@ -10,9 +10,9 @@ use crate::repeats;
 /// The number of values from which an axis is drawn as a curve.
 const LEAST_VALUES: usize = 3;
 
-/// The curves over the axes of a matrix: for each axis with at least three values that are all numbers, sizes or times, and each
-/// combination of work and configuration that is the same along it, the median of the primary metric. `axes`: names of
-/// dimensions. Trials that do not count and those of searches are left out.
+/// The curves over the axes of a matrix: for each axis with at least three values that are all numbers, sizes or times,
+/// and each combination of work and configuration that is the same along it, the median of the primary metric. `axes`:
+/// names of dimensions. Trials that do not count and those of searches are left out.
 pub fn curves(trials: &[Observation], axes: &BTreeSet<String>) -> Vec<AxisCurve> {
     axes.iter()
         .flat_map(|axis| of_axis(trials, axis, axes))
@@ -84,8 +84,9 @@ fn knee(points: &[AxisPoint]) -> Option<usize> {
     iodyno_stats::knee(&x, &y).ok().flatten()
 }
 
-/// What a trial shares with the others along an axis: its configuration and workload without the value of this axis in their
-/// names, and the values of the other axes. `embeds`: whether all names of this dimension contain the value of the axis.
+/// What a trial shares with the others along an axis: its configuration and workload without the value of this axis in
+/// their names, and the values of the other axes. `embeds`: whether all names of this dimension contain the value of
+/// the axis.
 fn name(
     trial: &Observation,
     axis: &str,

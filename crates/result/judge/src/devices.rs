@@ -76,12 +76,12 @@ pub(crate) fn device_bytes(parts: &[Part], direction: Direction) -> Option<u64> 
     (!parts.is_empty()).then_some(sum)
 }
 
-/// File systems whose reads are sent to their device by the thread that asks for the data, and whose buffered writes remain in
-/// the page cache.
+/// File systems whose reads are sent to their device by the thread that asks for the data, and whose buffered writes
+/// remain in the page cache.
 pub(crate) const LOCAL: [&str; 4] = ["ext2", "ext3", "ext4", "xfs"];
 
-/// Bytes that the jobs' own processes read from devices; `None` if that is not known of each, or if others read for them. The
-/// kernel charges buffered writes to a process when they are in memory, which says nothing about devices.
+/// Bytes that the jobs' own processes read from devices; `None` if that is not known of each, or if others read for
+/// them. The kernel charges buffered writes to a process when they are in memory, which says nothing about devices.
 pub(crate) fn own_bytes(parts: &[Part], direction: Direction) -> Option<u64> {
     let own = |target: &TargetInfo| match target.stack.first() {
         Some(StackLayer::Mount(mount)) => LOCAL.contains(&mount.file_system.as_str()),

@@ -1,6 +1,7 @@
 //! The results of a workload over runs: changes of level, and the newest run.
 //!
-//! The unit is the run: its value is the median of its trials. Levels are those of the logarithm, so that a change is a ratio.
+//! The unit is the run: its value is the median of its trials. Levels are those of the logarithm, so that a change is a
+//! ratio.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +20,8 @@ use crate::repeats;
 /// The probability that a further steady run lies within its prediction.
 const LEVEL: f64 = 0.99;
 
-/// The largest p of a change of level or a drift: in simulations, at most 3 of 100 series of 12 to 50 runs without one have one, also if
-/// a run is correlated with the one before by 0.8.
+/// The largest p of a change of level or a drift: in simulations, at most 3 of 100 series of 12 to 50 runs without one
+/// have one, also if a run is correlated with the one before by 0.8.
 const MOST_P: f64 = 0.02;
 
 /// A step with a smaller p may be one: the runs after it are not among those that the newest run is compared with.
@@ -32,12 +33,13 @@ const SEED: u64 = 1;
 /// The facts of the workload that are results: they may differ between runs of the same plan.
 const RESULTS: [&str; 2] = ["ended by", "fallbacks"];
 
-/// The histories in these trials: one for each workload, host, configuration and target. The same work has the same facts of its workload
-/// and its end, the same target the same facts of the target except for its fullness; programs and times may differ. `any_target`: targets
-/// and configurations may differ, too; configurations are then told apart where a run has several. Trials that do not count, those of
-/// searches, and trials without a start are left out. `metric`: by its name; by default the primary metric. `margin`: a smaller
-/// difference of the newest run is negligible, as a fraction. Sorted by workload, configuration and host, the history with the newest
-/// run first among equals.
+/// The histories in these trials: one for each workload, host, configuration and target. The same work has the same
+/// facts of its workload and its end, the same target the same facts of the target except for its fullness; programs
+/// and times may differ. `any_target`: targets and configurations may differ, too; configurations are then told apart
+/// where a run has several. Trials that do not count, those of searches, and trials without a start are left out.
+/// `metric`: by its name; by default the primary metric. `margin`: a smaller difference of the newest run is
+/// negligible, as a fraction. Sorted by workload, configuration and host, the history with the newest run first among
+/// equals.
 pub fn history(
     trials: &[Observation],
     metric: Option<&str>,
@@ -133,8 +135,8 @@ fn is_of_target(fact: &Fact) -> bool {
     fact.class == FactClass::Target && fact.name != FULLNESS
 }
 
-/// A hash of some facts of a trial: FNV-1a, which is the same on every host and in every version of the program. Source: Fowler, Noll,
-/// Vo, RFC 9923.
+/// A hash of some facts of a trial: FNV-1a, which is the same on every host and in every version of the program.
+/// Source: Fowler, Noll, Vo, RFC 9923.
 fn hash(trial: &Observation, of: fn(&Fact) -> bool) -> String {
     let mut facts: Vec<(&str, &str)> = (trial.facts.iter().filter(|fact| of(fact)))
         .map(|fact| (fact.name.as_str(), fact.value.as_str()))
@@ -243,8 +245,8 @@ fn segments(speeds: &[f64]) -> Vec<Level> {
     levels
 }
 
-/// Appends the levels of these logarithms: one, or those on both sides of the likeliest step. `start`: the index of the first one, `p`: of
-/// the change before it.
+/// Appends the levels of these logarithms: one, or those on both sides of the likeliest step. `start`: the index of the
+/// first one, `p`: of the change before it.
 fn divide(logarithms: &[f64], start: usize, p: f64, levels: &mut Vec<Level>) {
     let found = (logarithms.len() >= LEAST_FOR_CHANGE)
         .then(|| serial_change(logarithms, SEED).ok())
@@ -281,8 +283,9 @@ fn divide(logarithms: &[f64], start: usize, p: f64, levels: &mut Vec<Level>) {
     });
 }
 
-/// Compares the newest run with the last level before it that has enough runs. A level that is still younger than that is not
-/// one to compare with: a regression remains one until it has lasted. Where the newest run is part of a drift, the drift decides.
+/// Compares the newest run with the last level before it that has enough runs. A level that is still younger than that
+/// is not one to compare with: a regression remains one until it has lasted. Where the newest run is part of a drift,
+/// the drift decides.
 fn newest(speeds: &[f64], levels: &[Level], margin: f64) -> NewestRun {
     let too_few = NewestRun {
         verdict: NewestVerdict::TooFewRuns,
@@ -520,7 +523,8 @@ mod tests {
     /// Number of simulated series; `make test-long` makes more.
     const TIMES: usize = if cfg!(feature = "long") { 1000 } else { 100 };
 
-    /// The share of series of log-normal runs with a spread of 2 % that meets a condition. `correlation`: of a run with the one before.
+    /// The share of series of log-normal runs with a spread of 2 % that meets a condition. `correlation`: of a run with
+    /// the one before.
     fn share(levels: &[f64], correlation: f64, meets: impl Fn(&[f64], &[Level]) -> bool) -> f64 {
         use rand::SeedableRng;
         use rand_distr::Distribution;

@@ -181,7 +181,8 @@ fn compared(
     Ok(CompareResult::Compared(Box::new(comparison)))
 }
 
-/// The repetitions of each row. Of several rows, only the metrics that the question names, or otherwise the primary one.
+/// The repetitions of each row. Of several rows, only the metrics that the question names, or otherwise the primary
+/// one.
 fn rows(trials: &[Observation], question: &Question) -> Vec<(String, Vec<Repeated>)> {
     let mut rows: Vec<(String, Vec<Observation>)> = Vec::new();
     for trial in trials.iter().filter(|trial| chosen(trial, question)) {

@@ -1,8 +1,9 @@
 //! Searches for the highest load that keeps a bound, and for the knee of the curve of rate and latency.
 //!
-//! A search is a pure function of the trials so far: [`next_load`] is the load of the next trial, [`search_answer`] what is known.
-//! First it measures the curve, then it halves the interval in which the bound is lost, and at last it repeats the loads at both
-//! ends. It assumes that a higher load does not make the bound easier to keep, and nothing about the distribution of the metric.
+//! A search is a pure function of the trials so far: [`next_load`] is the load of the next trial, [`search_answer`]
+//! what is known. First it measures the curve, then it halves the interval in which the bound is lost, and at last it
+//! repeats the loads at both ends. It assumes that a higher load does not make the bound easier to keep, and nothing
+//! about the distribution of the metric.
 
 use iodyno_model::{
     Direction, Estimated, Job, Metric, Observation, Search, SearchAnswer, SearchAxis, SearchPoint,
@@ -17,8 +18,8 @@ const SUSTAINED: f64 = 0.95;
 const STEPS: u32 = 8;
 /// A doubled depth that raises the rate by less is beyond the knee.
 const GAIN: f64 = 1.1;
-/// Number of trials at each end that all keep, or all lose, the bound. At a load that keeps it in at most half of all trials, all
-/// of 5 keep it with a probability of 1/32.
+/// Number of trials at each end that all keep, or all lose, the bound. At a load that keeps it in at most half of all
+/// trials, all of 5 keep it with a probability of 1/32.
 const AGREEING: usize = 5;
 /// The level of the interval: 1/32 at each end, and as much for ends that were moved.
 const LEVEL: f64 = 0.9;
@@ -258,7 +259,8 @@ fn loads(probes: &[Probe]) -> Vec<f64> {
     loads
 }
 
-/// The next load of the curve of a rate: first none, for the highest rate, then its eighths; above it only while the bound is kept.
+/// The next load of the curve of a rate: first none, for the highest rate, then its eighths; above it only while the
+/// bound is kept.
 fn next_of_curve(probes: &[Probe]) -> Option<f64> {
     let free: Vec<f64> = at(probes, 0.0).map(|probe| probe.attained).collect();
     let Some(highest) = median(&free).filter(|highest| *highest > 0.0) else {
@@ -296,7 +298,8 @@ fn next_of_doubled(probes: &[Probe]) -> Option<f64> {
     }
 }
 
-/// The loads beside the place that best divides trials that keep the bound from those that do not: the lowest of equal ones.
+/// The loads beside the place that best divides trials that keep the bound from those that do not: the lowest of equal
+/// ones.
 fn split(probes: &[Probe]) -> (Option<f64>, Option<f64>) {
     let loads: Vec<f64> = loads(probes)
         .into_iter()
@@ -357,9 +360,9 @@ fn end(probes: &[Probe], from: f64, step: f64, whole: bool, keeps: bool) -> End 
     }
 }
 
-/// The load with the largest ratio of rate to latency ("power", Kleinrock 1979: "Power and deterministic rules of thumb for
-/// probabilistic problems in computer communications"), from a parabola through it and its neighbours, which are the interval.
-/// For a queue M/M/1 it is half of the highest rate.
+/// The load with the largest ratio of rate to latency ("power", Kleinrock 1979: "Power and deterministic rules of thumb
+/// for probabilistic problems in computer communications"), from a parabola through it and its neighbours, which are
+/// the interval. For a queue M/M/1 it is half of the highest rate.
 fn knee(probes: &[Probe], whole: bool) -> Option<Estimated> {
     let power = |load: f64| {
         let powers = at(probes, load).filter_map(|probe| Some(probe.attained / probe.latency_ns?));

@@ -54,8 +54,8 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
     let series = series(workload, trial);
     let common = common(workload, trial);
     let by_frames = stalls::by_frames(workload, trial);
-    // Several levels that the plan asks for are not a property of the storage, and neither are the seconds without a completion
-    // that it was stuck for.
+    // Several levels that the plan asks for are not a property of the storage, and neither are the seconds without a
+    // completion that it was stuck for.
     let stuck = clones.iter().any(|clone| !clone.in_flight.is_empty())
         || Standstill::of(trial).is_some_and(|found| found.dominates());
     let behaviour = match stuck || in_stages(trial) {
@@ -100,8 +100,8 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
     }
 }
 
-/// The rates in the time in which all of several parts measured. The ops of a frame are spread evenly over it, and those of a part
-/// without frames over its measured time.
+/// The rates in the time in which all of several parts measured. The ops of a frame are spread evenly over it, and
+/// those of a part without frames over its measured time.
 fn common(workload: &Workload, trial: &Trial) -> Option<Point> {
     let parts = trial.parts.iter().filter(|part| !part.only_sampled());
     let spans: Option<Vec<(&Part, u64, u64)>> = parts

@@ -92,7 +92,8 @@ fn side(name: &str, logarithms: &[f64]) -> Vec<Observation> {
     rounds(name, "w", &values)
 }
 
-/// One run of n rounds of two cells. The order of each round is drawn; `alternating`: of each pair of rounds, AB BA or BA AB.
+/// One run of n rounds of two cells. The order of each round is drawn; `alternating`: of each pair of rounds, AB BA or
+/// BA AB.
 fn interleaved(host: &mut Host, n: usize, alternating: bool) -> [Vec<f64>; 2] {
     let mut sides = [Vec::new(), Vec::new()];
     let mut first = 0;
@@ -258,7 +259,8 @@ fn one_run_in_rounds_is_wrong_in_at_most_5_of_100() {
     }
 }
 
-/// Rounds that alternate are not independent of each other, and an autocorrelated host makes their test anticonservative.
+/// Rounds that alternate are not independent of each other, and an autocorrelated host makes their test
+/// anticonservative.
 #[test]
 fn an_order_drawn_for_each_round_is_exact_and_finds_as_much_as_an_alternating_one() {
     println!(

@@ -16,8 +16,8 @@ pub(crate) fn number(value: Option<f64>) -> String {
     }
 }
 
-/// The text of a field. Newlines are replaced, for tools that read line by line. Spreadsheets take text that begins with a
-/// sign for a formula, and run it: an apostrophe is put before it. Numbers are not changed.
+/// The text of a field. Newlines are replaced, for tools that read line by line. Spreadsheets take text that begins
+/// with a sign for a formula, and run it: an apostrophe is put before it. Numbers are not changed.
 pub(crate) fn text(field: &str) -> String {
     let mut field = sanitize(field);
     if field.trim_start().starts_with(['=', '+', '-', '@']) && !is_numeric(&field) {

@@ -19,7 +19,8 @@ enum Detail {
 /// Bar, times, rates and p99 of the last frame, for a terminal: one line without a newline, at most as long as the
 /// style's width. `total` is the planned time, if known.
 ///
-/// A narrow terminal omits, in this order: half of the bar, p99, bandwidth, the later directions, the remaining time, the bar.
+/// A narrow terminal omits, in this order: half of the bar, p99, bandwidth, the later directions, the remaining time,
+/// the bar.
 pub fn line(frame: &Frame, elapsed: Nanos, total: Option<Nanos>, style: Style) -> String {
     let room = style.columns().saturating_sub(1);
     let times = times(frame, elapsed, total);

@@ -87,8 +87,8 @@ impl Cycles<'_> {
         spans.sum::<f64>() / self.op.result.ops.max(1) as f64
     }
 
-    /// `10 000 files, 19.5 GiB in 40.2 s (249 files/s, 498 MiB/s), 1 MiB a write, 4 threads`; empty if nothing is created
-    /// before the ops.
+    /// `10 000 files, 19.5 GiB in 40.2 s (249 files/s, 498 MiB/s), 1 MiB a write, 4 threads`; empty if nothing is
+    /// created before the ops.
     pub(crate) fn set_up(&self, trial: &Trial) -> String {
         let Some(span) = longest(trial, Step::LayOut) else {
             return String::new();

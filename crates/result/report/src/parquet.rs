@@ -1,8 +1,8 @@
 //! A run as Parquet files, for pandas, polars and DuckDB.
 //!
-//! Three tables: a row for each trial and metric, for each second, job and direction, and for each figure of a series' sample. All
-//! columns are optional; a value that does not exist is null. Rows are added in blocks and written as row groups, so a long run is
-//! not held in memory.
+//! Three tables: a row for each trial and metric, for each second, job and direction, and for each figure of a series'
+//! sample. All columns are optional; a value that does not exist is null. Rows are added in blocks and written as row
+//! groups, so a long run is not held in memory.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -204,8 +204,8 @@ fn split<T, V>(values: &[Option<T>], convert: impl Fn(&T) -> V) -> (Vec<i16>, Ve
     (levels.collect(), there.collect())
 }
 
-/// A row for each trial and metric. `numbers`: of the trials in their run, from 1. The columns after the fixed ones are the other
-/// dimensions of the trials. A trial without results has one row, without a metric.
+/// A row for each trial and metric. `numbers`: of the trials in their run, from 1. The columns after the fixed ones are
+/// the other dimensions of the trials. A trial without results has one row, without a metric.
 pub fn trials(observations: &[Observation], numbers: &[u32]) -> Block {
     let rows = || {
         observations

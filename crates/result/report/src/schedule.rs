@@ -1,4 +1,5 @@
-//! What an experiment will do, as text for `--dry-run`: the storage that is made, space and time, and every trial in order.
+//! What an experiment will do, as text for `--dry-run`: the storage that is made, space and time, and every trial in
+//! order.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -47,7 +48,8 @@ pub(crate) fn summary(plan: &Plan, schedule: &Schedule, style: Style) -> String 
     text
 }
 
-/// The lines after the workloads: the trials by round. Rounds in which only searches have trials are all alike, and not listed.
+/// The lines after the workloads: the trials by round. Rounds in which only searches have trials are all alike, and not
+/// listed.
 pub(crate) fn trials(plan: &Plan, schedule: &Schedule, style: Style) -> String {
     let alone = plan.configurations.len() == 1;
     let searched = |trial: &&Scheduled| {

@@ -1,9 +1,9 @@
 //! What each node of a trial costs the coordinator: `make bench` prints it.
 //!
-//! The nodes are simulated: their messages are recorded, with telemetry of 16 CPUs and 4 disks each second, and replayed as bytes
-//! as fast as they are read. CPU is that of the whole process for the start, reading, storing, merging and judging of one
-//! trial, divided by the nodes and the seconds of the trial. Memory is the largest resident set less that with one node, divided by the
-//! further nodes.
+//! The nodes are simulated: their messages are recorded, with telemetry of 16 CPUs and 4 disks each second, and
+//! replayed as bytes as fast as they are read. CPU is that of the whole process for the start, reading, storing,
+//! merging and judging of one trial, divided by the nodes and the seconds of the trial. Memory is the largest resident
+//! set less that with one node, divided by the further nodes.
 #![allow(clippy::print_stdout, reason = "a program of its own")]
 
 #[path = "../tests/wire/mod.rs"]

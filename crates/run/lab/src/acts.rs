@@ -1,7 +1,8 @@
 //! What a plan does to a host besides I/O on the paths of its targets: commands, settings, and other paths.
 //!
-//! A key is that of an experiment, below the name of a configuration, or `job`, the names of a workload and a job. A name that has other
-//! characters than letters, digits, `_` and `-` is in quotes, so that no key is that of something else.
+//! A key is that of an experiment, below the name of a configuration, or `job`, the names of a workload and a job. A
+//! name that has other characters than letters, digits, `_` and `-` is in quotes, so that no key is that of something
+//! else.
 //!
 //! A plan of another user must not do this unless the user of this host says so. Every type of the plan is taken apart
 //! without `..`, so that a new field does not compile until it is either listed or known to be harmless.
@@ -56,8 +57,8 @@ impl fmt::Display for Act {
     }
 }
 
-/// Everything that a plan does to a host, in order, without duplicates. The paths of targets, of files of jobs and of logs are
-/// in [`crate::permission::named_by`].
+/// Everything that a plan does to a host, in order, without duplicates. The paths of targets, of files of jobs and of
+/// logs are in [`crate::permission::named_by`].
 pub(crate) fn acts(plan: &Plan) -> Vec<Act> {
     let Plan {
         schema: _,

@@ -53,8 +53,8 @@ pub fn forecast(
     Some(all)
 }
 
-/// The space and inodes that trials of these cells lack on the node now, each with its workload and configuration; empty
-/// where that is unknown. Changes nothing.
+/// The space and inodes that trials of these cells lack on the node now, each with its workload and configuration;
+/// empty where that is unknown. Changes nothing.
 pub fn shortages(
     plan: &Plan,
     cells: impl IntoIterator<Item = u32>,

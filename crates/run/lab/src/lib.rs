@@ -49,8 +49,8 @@ pub use progress::{Ended, Progress};
 pub use resume::{NotAllowed, Remaining, ResumeError, remaining, resume};
 pub use schedule::{order, with_again, with_searches};
 
-/// Wall clock, ms since 1970. It is read once: durations between two such instants do not change if the clock is set during a
-/// run.
+/// Wall clock, ms since 1970. It is read once: durations between two such instants do not change if the clock is set
+/// during a run.
 fn unix_ms() -> u64 {
     static FIRST: OnceLock<(SystemTime, Instant)> = OnceLock::new();
     let (wall, begun) = FIRST.get_or_init(|| (SystemTime::now(), Instant::now()));

@@ -1,9 +1,9 @@
 //! The targets that are made for a run's trials: when each is made, prepared, and torn down.
 //!
-//! A target is made before the first trial that uses it and torn down after the last one, as [`Plan::fresh`] says. The order of the
-//! trials does not depend on it. A target whose trial did not complete is not used again. Whatever happens to a trial, every
-//! target that was made is torn down before the run ends; what could not be undone is reported. Each node has targets of its own:
-//! all nodes make, prepare and undo theirs at the same time, each on a thread of its own.
+//! A target is made before the first trial that uses it and torn down after the last one, as [`Plan::fresh`] says. The
+//! order of the trials does not depend on it. A target whose trial did not complete is not used again. Whatever happens
+//! to a trial, every target that was made is torn down before the run ends; what could not be undone is reported. Each
+//! node has targets of its own: all nodes make, prepare and undo theirs at the same time, each on a thread of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
@@ -37,8 +37,9 @@ pub fn fresh(plan: &Plan) -> Fresh {
     }
 }
 
-/// The pairs of configurations that cannot exist at the same time on a node that both use: they use one device or command, or
-/// one of them changes what the trials of the other depend on. A configuration with an existing path depends on the host, too.
+/// The pairs of configurations that cannot exist at the same time on a node that both use: they use one device or
+/// command, or one of them changes what the trials of the other depend on. A configuration with an existing path
+/// depends on the host, too.
 pub fn turns(plan: &Plan) -> Vec<(&Configuration, &Configuration)> {
     let all = plan.configurations.iter().enumerate();
     let pairs = all.flat_map(|(place, one)| {
@@ -53,8 +54,8 @@ pub fn turns(plan: &Plan) -> Vec<(&Configuration, &Configuration)> {
 fn exclusive(one: &Configuration, other: &Configuration) -> bool {
     let both = [one, other].map(Configuration::provision);
     let any = |holds: &dyn Fn(&Provision) -> bool| both.into_iter().flatten().any(holds);
-    // Virtual machines use memory and CPUs also when idle, unless the user accepts that. A kernel setting acts on the whole host, and
-    // the configuration that is undone first would end it for the other.
+    // Virtual machines use memory and CPUs also when idle, unless the user accepts that. A kernel setting acts on the
+    // whole host, and the configuration that is undone first would end it for the other.
     let keeps_alone = |it: &Provision| it.vm().is_some_and(|(vm, _)| !vm.side_by_side);
     if any(&|it| keeps_alone(it) || !it.sysctl.is_empty()) {
         return true;
@@ -247,8 +248,8 @@ impl<'a> MadeTargets<'a> {
         MadeTargets { lab, plan, nodes }
     }
 
-    /// Does something with the targets of these nodes at the same time, and passes on what happens. Returns the results in the
-    /// order of the nodes, with their places.
+    /// Does something with the targets of these nodes at the same time, and passes on what happens. Returns the results
+    /// in the order of the nodes, with their places.
     fn on_nodes<R: Send>(
         &mut self,
         chosen: impl Fn(&OnNode<'a>) -> bool,
@@ -290,7 +291,8 @@ impl<'a> MadeTargets<'a> {
         }
     }
 
-    /// Makes and prepares the targets of a trial, by the places of the nodes that do its work; none if its target exists without.
+    /// Makes and prepares the targets of a trial, by the places of the nodes that do its work; none if its target
+    /// exists without.
     ///
     /// # Errors
     /// Why they could not be made or prepared, on any node. Nothing is left on such a node, unless that is reported.

@@ -1,5 +1,5 @@
-//! Whether two plans are the same, whatever changes while a run is carried out: for what this user began on this host, and
-//! for an experiment that is given again.
+//! Whether two plans are the same, whatever changes while a run is carried out: for what this user began on this host,
+//! and for an experiment that is given again.
 
 use iodyno_model::Plan;
 use iodyno_model::printable::on_one_line;
@@ -31,7 +31,8 @@ fn compared(plan: &Plan) -> Value {
     serde_json::to_value(plan).unwrap_or_default()
 }
 
-/// The digest of a plan. `None` if it has secrets that are masked where plans are stored: a stored one cannot be carried out.
+/// The digest of a plan. `None` if it has secrets that are masked where plans are stored: a stored one cannot be
+/// carried out.
 pub fn fingerprint(plan: &Plan) -> Option<String> {
     let value = compared(plan);
     let mut stored = value.clone();

@@ -20,8 +20,8 @@ pub struct Permission {
     pub named: Vec<NamedTarget>,
     /// The arguments of `--allow`: texts of [`Act`]s.
     pub allowed: Vec<String>,
-    /// The [`crate::fingerprint`] of the plan that this user began under the run's identity on this host, as a record outside
-    /// of the store has it. A store can come from others.
+    /// The [`crate::fingerprint`] of the plan that this user began under the run's identity on this host, as a record
+    /// outside of the store has it. A store can come from others.
     pub begun: Option<String>,
     /// The plan that the user gives again. It is carried out in place of the stored one, which must be equal.
     pub plan: Option<Plan>,
@@ -160,7 +160,8 @@ impl Permission {
         (lacks(&uses, &self.named), lacks(&self.named, &uses))
     }
 
-    /// What the plan does beyond its paths and the user did not allow, and what the user allowed but the plan does not do.
+    /// What the plan does beyond its paths and the user did not allow, and what the user allowed but the plan does not
+    /// do.
     pub(crate) fn compare_acts(&self, plan: &Plan) -> (Vec<Act>, Vec<String>) {
         let acts = acts(plan);
         let texts: Vec<String> = acts.iter().map(Act::to_string).collect();

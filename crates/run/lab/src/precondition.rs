@@ -1,9 +1,9 @@
-//! Preconditioning: a new target is written until its rate is steady, so that a trial does not measure storage that has never been
-//! full.
+//! Preconditioning: a new target is written until its rate is steady, so that a trial does not measure storage that has
+//! never been full.
 //!
-//! After the Solid State Storage Performance Test Specification of SNIA (PTS): twice the capacity is written sequentially in
-//! blocks of 128 KiB, then random blocks of 4 KiB are written in rounds until the last five are steady. On a file system, the
-//! capacity is a file of [`FREE`] percent of the free space, which is removed at the end.
+//! After the Solid State Storage Performance Test Specification of SNIA (PTS): twice the capacity is written
+//! sequentially in blocks of 128 KiB, then random blocks of 4 KiB are written in rounds until the last five are steady.
+//! On a file system, the capacity is a file of [`FREE`] percent of the free space, which is removed at the end.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -119,7 +119,7 @@ impl Preconditioned<'_> {
     }
 
     /// Runs a job on the target. Returns what was written in which time.
-    fn write(&self, job: Job) -> Result<(Written, Nanos), Vec<Diagnostic>> {
+    fn write(&self, job: Job) -> Result<(WriteTotals, Nanos), Vec<Diagnostic>> {
         let mut bound = bind(self.plan, self.key);
         bound.workload = Workload::new("precondition", Vec::new(), vec![job]);
         bound.configuration =
@@ -144,13 +144,13 @@ impl Preconditioned<'_> {
 
 /// What a job wrote.
 #[derive(Debug, Clone, Copy, Default)]
-struct Written {
+struct WriteTotals {
     ops: u64,
     bytes: u64,
 }
 
-fn written(part: &Part) -> (Written, Nanos) {
-    let mut sum = Written::default();
+fn written(part: &Part) -> (WriteTotals, Nanos) {
+    let mut sum = WriteTotals::default();
     let directions = part.clones.iter().flat_map(|clone| &clone.directions);
     for direction in directions.filter(|it| it.direction == Direction::Write) {
         sum.ops += direction.ops;
@@ -247,8 +247,8 @@ fn removal(mut job: Job) -> Job {
     job
 }
 
-/// The steady state of the PTS: in the last five rounds, the difference of the largest and the smallest rate is at most 20 % of
-/// their mean, and the least-squares line rises or falls by at most 10 % of it.
+/// The steady state of the PTS: in the last five rounds, the difference of the largest and the smallest rate is at most
+/// 20 % of their mean, and the least-squares line rises or falls by at most 10 % of it.
 fn is_steady(rates: &[f64]) -> bool {
     let Some(window) = rates.last_chunk::<WINDOW>() else {
         return false;

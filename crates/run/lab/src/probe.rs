@@ -1,5 +1,5 @@
-//! Tries each cell of a plan out before its first round, so that errors are found before hours are spent, and the time is
-//! known. Nothing is stored.
+//! Tries each cell of a plan out before its first round, so that errors are found before hours are spent, and the time
+//! is known. Nothing is stored.
 
 use std::time::Instant;
 

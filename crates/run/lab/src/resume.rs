@@ -46,8 +46,8 @@ pub enum ResumeError {
         /// What is too large.
         excess: String,
     },
-    /// The plan of others does what the user did not allow in this invocation; or something was allowed that the run does not
-    /// do.
+    /// The plan of others does what the user did not allow in this invocation; or something was allowed that the run
+    /// does not do.
     #[error("{0}")]
     NotAllowed(Box<NotAllowed>),
     /// The experiment that was given is not that of the run.
@@ -177,13 +177,13 @@ fn listed(indent: &str, lines: &[String]) -> String {
 /// Runs the missing trials of a run in their original order.
 ///
 /// Only a completed trial counts as done. Every other one (failed, interrupted, refused, or skipped because its cell
-/// was given up) is repeated as its next attempt; a cell that has never completed and fails in three consecutive
-/// rounds again is given up again. A target that differs from that of the run's earlier trials is not accessed: its
-/// trials fail. `rounds`, the total number, extends a run that is complete or was ended by a stopping rule; if it is
-/// given, all of these are run, whatever the width of the intervals. A changed number of rounds is recorded as a look
-/// at the verdict. The time limit counts from this call. Earlier results are read from the store, one trial at a
-/// time, for the interim comparison. Only content that `permission` allows now is overwritten; the plan of a run that was
-/// imported, completely or in part, or that this user did not begin on this host, does only what `permission` names.
+/// was given up) is repeated as its next attempt; a cell that has never completed and fails in three consecutive rounds
+/// again is given up again. A target that differs from that of the run's earlier trials is not accessed: its trials
+/// fail. `rounds`, the total number, extends a run that is complete or was ended by a stopping rule; if it is given,
+/// all of these are run, whatever the width of the intervals. A changed number of rounds is recorded as a look at the
+/// verdict. The time limit counts from this call. Earlier results are read from the store, one trial at a time, for the
+/// interim comparison. Only content that `permission` allows now is overwritten; the plan of a run that was imported,
+/// completely or in part, or that this user did not begin on this host, does only what `permission` names.
 ///
 /// # Errors
 /// [`ResumeError::Complete`] if no trial is missing; [`ResumeError::NotAllowed`]; [`ResumeError::Differs`];
@@ -365,8 +365,8 @@ fn permitted(run: Run, wanted: u32, permission: &Permission) -> Result<Run, Resu
     permitted_plan(run, permission)
 }
 
-/// A run with the plan that may be carried out: that which the user gives, or the stored one if the user began it or allows all
-/// that it does.
+/// A run with the plan that may be carried out: that which the user gives, or the stored one if the user began it or
+/// allows all that it does.
 fn permitted_plan(run: Run, permission: &Permission) -> Result<Run, ResumeError> {
     let alias = run.summary.alias;
     if let Some(given) = &permission.plan {
@@ -460,8 +460,8 @@ fn complete_rounds(run: &Run) -> u32 {
     u32::try_from(complete.count()).unwrap_or(u32::MAX)
 }
 
-/// The environments of the first completed trial of a cell, or else those of the first interrupted one, by node. A failed trial
-/// is not used: its target may have been the wrong one.
+/// The environments of the first completed trial of a cell, or else those of the first interrupted one, by node. A
+/// failed trial is not used: its target may have been the wrong one.
 fn ran_on(store: &dyn Store, run: &Run, cell: u32) -> Vec<(String, Environment)> {
     let of = |state| {
         run.trials

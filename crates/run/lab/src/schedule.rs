@@ -14,9 +14,10 @@ const ORDER: u64 = 0x6f72_6465_7221_0001;
 
 /// The cells in the order in which a round runs them, each once.
 ///
-/// Drawn for each round, and independently of the others: all orders have the same probability. Without a difference between
-/// two cells, the sign of the difference of each round is then random whatever the host does (drift, autocorrelation), and the
-/// signed-rank test is exact. An order that alternates (AB BA) has no such guarantee: see [`RoundOrder::Alternating`].
+/// Drawn for each round, and independently of the others: all orders have the same probability. Without a difference
+/// between two cells, the sign of the difference of each round is then random whatever the host does (drift,
+/// autocorrelation), and the signed-rank test is exact. An order that alternates (AB BA) has no such guarantee: see
+/// [`RoundOrder::Alternating`].
 pub fn order(plan: &Plan, round: u32) -> Vec<u32> {
     let mut cells: Vec<u32> = (0..plan.cells()).collect();
     if plan.order == RoundOrder::Alternating && cells.len() == 2 {
@@ -63,7 +64,8 @@ pub(crate) fn bind(plan: &Plan, key: TrialKey) -> BoundPlan {
     }
 }
 
-/// The workload, whose jobs use the files of its family if these are shared: their names contain the family instead of the job.
+/// The workload, whose jobs use the files of its family if these are shared: their names contain the family instead of
+/// the job.
 fn with_shared_names(workload: &Workload) -> Workload {
     let mut workload = workload.clone();
     if workload.files != FilePolicy::Shared {
@@ -140,7 +142,8 @@ pub fn with_again(mut plan: Plan) -> Plan {
     plan
 }
 
-/// Gives searches the rounds that they need: each trial of a search is one. Other workloads keep the number of rounds of the plan.
+/// Gives searches the rounds that they need: each trial of a search is one. Other workloads keep the number of rounds
+/// of the plan.
 pub fn with_searches(mut plan: Plan) -> Plan {
     if plan
         .workloads

@@ -31,8 +31,8 @@ impl<'a> Settler<'a> {
         }
     }
 
-    /// Settles the host; returns whether that succeeded, with notes for the next trial.
-    /// `workers` are the places of the nodes of the next trial; `made` are its targets by node if they were made for the run.
+    /// Settles the host; returns whether that succeeded, with notes for the next trial. `workers` are the places of the
+    /// nodes of the next trial; `made` are its targets by node if they were made for the run.
     pub(crate) fn settle(
         &mut self,
         workers: &[usize],

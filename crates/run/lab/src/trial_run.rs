@@ -82,8 +82,8 @@ struct TrialNode {
 }
 
 impl TrialNode {
-    /// The nodes of a trial, and the places of those that do its work: those of the run, or the virtual machines of its targets,
-    /// which their hosts follow.
+    /// The nodes of a trial, and the places of those that do its work: those of the run, or the virtual machines of its
+    /// targets, which their hosts follow.
     fn all(
         lab: &Lab<'_>,
         plan: &Plan,
@@ -593,8 +593,8 @@ impl<'a> TrialRun<'a> {
                         ..frame.clone()
                     },
                 };
-                // The frames of all nodes, each about one per second, are stored in one transaction. A node that sends another one
-                // before all have sent one does not wait for them: they may be lost.
+                // The frames of all nodes, each about one per second, are stored in one transaction. A node that sends
+                // another one before all have sent one does not wait for them: they may be lost.
                 let before = match self.collected.contains(&place) {
                     true => self.store_collected(),
                     false => StoreHealth::Unchanged,

@@ -340,8 +340,8 @@ pub(crate) fn because(outcome: Outcome, cause: Option<String>, notes: &mut Vec<S
     }
 }
 
-/// Notes on jobs whose duration ended them before the files were used up that their cycles remove: their completion is that of
-/// a part of the work.
+/// Notes on jobs whose duration ended them before the files were used up that their cycles remove: their completion is
+/// that of a part of the work.
 pub(crate) fn cut_off(ended: &[Ended], jobs: &[Job]) -> Vec<String> {
     let notes = jobs.iter().enumerate().filter_map(|(index, job)| {
         let operations = job.work.file_operations()?;

@@ -1,5 +1,5 @@
-//! Trials in processes: a session with a child process of this host, or with a process that is connected to a node elsewhere; or
-//! a simulation for workloads in virtual time.
+//! Trials in processes: a session with a child process of this host, or with a process that is connected to a node
+//! elsewhere; or a simulation for workloads in virtual time.
 //!
 //! Invariants: a stop does not depend on the child's cooperation, and a session ends within 5 s of the first stop
 //! request, even if the storage hangs. A child that was told to end and neither reports nor ends in time is killed. A
@@ -364,8 +364,8 @@ impl<'a> ChildSession<'a> {
         self.process.kill();
     }
 
-    /// Kills the child if its deadline has passed at `now`. Returns whether it is given up: it was killed before and has not
-    /// exited in time, or it still removes files after its last message.
+    /// Kills the child if its deadline has passed at `now`. Returns whether it is given up: it was killed before and
+    /// has not exited in time, or it still removes files after its last message.
     fn overdue(&mut self, now: Instant) -> bool {
         if self.deadline.is_none_or(|end| now < end) {
             return false;
@@ -580,8 +580,8 @@ impl Session for ChildSession<'_> {
     }
 }
 
-/// The death of a process that was connected to a node. ssh exits with 255 if the connection failed, and otherwise with the exit
-/// code of the node's process.
+/// The death of a process that was connected to a node. ssh exits with 255 if the connection failed, and otherwise with
+/// the exit code of the node's process.
 fn connection_death(connection: &Connection, status: ExitStatus, errors: &str) -> Death {
     let because = match errors.is_empty() {
         true => String::new(),

@@ -61,8 +61,8 @@ impl Control {
     }
 }
 
-/// Redirects standard error to /dev/null, and standard output if it leads to the same file, as in a node. A process that is blocked on
-/// stuck storage would otherwise keep a pipe open whose reader waits for its end.
+/// Redirects standard error to /dev/null, and standard output if it leads to the same file, as in a node. A process
+/// that is blocked on stuck storage would otherwise keep a pipe open whose reader waits for its end.
 pub(crate) fn release_stderr() {
     let Ok(null) = File::options().write(true).open("/dev/null") else {
         return;
@@ -141,8 +141,8 @@ pub(crate) fn read_commands(
     thread.spawn(read).map(drop)
 }
 
-/// The parent has ended if no command arrives for [`SILENT_INTERVALS`]: a connection that was cut shows no end of input. `heard`:
-/// when the last command arrived.
+/// The parent has ended if no command arrives for [`SILENT_INTERVALS`]: a connection that was cut shows no end of
+/// input. `heard`: when the last command arrived.
 fn watch_parent(every_ns: u64, heard: &Arc<AtomicU64>, control: Control, signals: Sender<Signal>) {
     let heard = Arc::clone(heard);
     let watch = move || {

@@ -95,8 +95,8 @@ pub(crate) fn servers<'a>(clones: impl Iterator<Item = &'a CloneSpec>) -> Vec<u3
 pub(crate) struct Shared(HashMap<String, Service>);
 
 impl Shared {
-    /// Connects the only file of a clone of this job, if it is an export. Returns the connection of which the clone gets a queue, if it
-    /// is of that kind.
+    /// Connects the only file of a clone of this job, if it is an export. Returns the connection of which the clone
+    /// gets a queue, if it is of that kind.
     pub(crate) fn connect(
         &mut self,
         job: &Job,

@@ -201,7 +201,8 @@ impl Files {
         Ok(())
     }
 
-    /// Undoes the layout of the files selected by `which`, and removes folders that were created for them and are empty again.
+    /// Undoes the layout of the files selected by `which`, and removes folders that were created for them and are empty
+    /// again.
     pub(crate) fn undo(&self, which: impl Fn(&TrialFile) -> bool) {
         self.list
             .iter()

@@ -1,5 +1,5 @@
-//! Work of the parent on storage that may block: settling the host, examining files and devices, and cleaning up after a
-//! node that died.
+//! Work of the parent on storage that may block: settling the host, examining files and devices, and cleaning up after
+//! a node that died.
 //!
 //! Invariant: none of this is done in the parent itself. A thread that is blocked in the kernel would prevent the
 //! parent from exiting. A child process therefore does the work, and is abandoned if it is blocked.
@@ -249,8 +249,8 @@ pub(crate) enum CleanUpState {
 }
 
 impl CleanUp {
-    /// Begins to clean up after a node. `died`: its process, if its writes to devices are to be recorded. `lost`: its process, if
-    /// that may still run.
+    /// Begins to clean up after a node. `died`: its process, if its writes to devices are to be recorded. `lost`: its
+    /// process, if that may still run.
     ///
     /// # Errors
     /// The folder remains: the reason and the remedy.

@@ -157,7 +157,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the rest of a block that the file ends in, with the checksum of the whole block. What is there stays as it is.
+    /// Writes the rest of a block that the file ends in, with the checksum of the whole block. What is there stays as
+    /// it is.
     fn complete_block(
         &mut self,
         to: BorrowedFd<'_>,

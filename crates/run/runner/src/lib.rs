@@ -4,9 +4,9 @@
 //! known, so that its death loses little more than a frame. At the end of its input a node stops, cleans up and exits,
 //! so that the death of the parent leaves nothing behind. The cause of a trial's end is determined, never guessed.
 //!
-//! Modules do not import each other in a cycle. From the top: `child` and `simulate` (sessions), `serve` (the node), `trial`
-//! and `prepare`; below them `shared_files`, `operations`, `layout` and `files`, then `wanted` and `resolve`, and at the
-//! bottom `resolved`, `protocol`, `faults` and `probe`.
+//! Modules do not import each other in a cycle. From the top: `child` and `simulate` (sessions), `serve` (the node),
+//! `trial` and `prepare`; below them `shared_files`, `operations`, `layout` and `files`, then `wanted` and `resolve`,
+//! and at the bottom `resolved`, `protocol`, `faults` and `probe`.
 
 mod assemble;
 mod child;

@@ -205,7 +205,7 @@ pub(crate) fn create(
 }
 
 #[derive(Debug, Default)]
-struct Lane {
+struct DirectionLog {
     ops: u64,
     bytes: u64,
     service: Window,
@@ -248,7 +248,7 @@ pub(crate) struct WindowLog {
     since: u64,
     epoch: Epoch,
     to: WindowFiles,
-    lanes: [Lane; 3],
+    lanes: [DirectionLog; 3],
 }
 
 /// The files to which windows are written.

@@ -20,9 +20,9 @@ use crate::clock;
 use crate::protocol::{self, Command, Message, PROTOCOL, ReadError};
 use crate::session::RunnerError;
 
-/// Starts the processes of a node: each carries out one trial or one other task, and speaks the protocol on its standard
-/// input and output. For a node elsewhere, the process that is started is connected to the node's: it passes bytes on in both
-/// directions, and ends when the node's process ends.
+/// Starts the processes of a node: each carries out one trial or one other task, and speaks the protocol on its
+/// standard input and output. For a node elsewhere, the process that is started is connected to the node's: it passes
+/// bytes on in both directions, and ends when the node's process ends.
 pub trait Launcher: Debug + Sync {
     /// The program of the process that is started here.
     fn program(&self) -> &Path;
@@ -35,8 +35,8 @@ pub trait Launcher: Debug + Sync {
         None
     }
 
-    /// The command that starts a process for this task in the guest behind a socket of the node: one that is connected to it.
-    /// `None`: this node does not reach guests.
+    /// The command that starts a process for this task in the guest behind a socket of the node: one that is connected
+    /// to it. `None`: this node does not reach guests.
     fn in_guest(&self, _task: &str, _socket: &Path) -> Option<process::Command> {
         None
     }
@@ -102,8 +102,8 @@ pub(crate) enum Report {
     Unsent(io::Error),
 }
 
-/// A child process to which `Hello` was sent. Its reports wake the thread that started it. If it is dropped before the process has
-/// exited, the thread that reads its output waits for that, so that no defunct process remains.
+/// A child process to which `Hello` was sent. Its reports wake the thread that started it. If it is dropped before the
+/// process has exited, the thread that reads its output waits for that, so that no defunct process remains.
 #[derive(Debug)]
 pub(crate) struct NodeProcess {
     child: Child,
@@ -281,8 +281,8 @@ pub(crate) fn keep_lines(stderr: impl Read, kept: &Mutex<Vec<String>>) {
     }
 }
 
-/// Writes commands until the channel is closed, then closes the child's input. With an interval, the node is pinged when there
-/// was no command for that long; the answer has the number 0.
+/// Writes commands until the channel is closed, then closes the child's input. With an interval, the node is pinged
+/// when there was no command for that long; the answer has the number 0.
 fn write_commands(
     mut stdin: impl Write,
     every_ns: u64,

@@ -36,8 +36,8 @@ pub enum Command {
     Hello {
         /// [`PROTOCOL`].
         version: u32,
-        /// The parent sends a command at least this often, ns: if none arrives for several times as long, it is gone. 0: only
-        /// the end of the input shows that.
+        /// The parent sends a command at least this often, ns: if none arrives for several times as long, it is gone.
+        /// 0: only the end of the input shows that.
         #[serde(default)]
         every_ns: u64,
     },
@@ -60,8 +60,8 @@ pub enum Command {
     CleanUp {
         /// The dead node's process, if its writes to devices are to be recorded.
         died: Option<Owner>,
-        /// The node's process, which may still run because the connection to it was lost: it is given some time to end by
-        /// itself, and is then killed.
+        /// The node's process, which may still run because the connection to it was lost: it is given some time to end
+        /// by itself, and is then killed.
         lost: Option<Owner>,
         /// The target that contains the trial's folder, and the folder's name.
         folder: Option<(PathBuf, String)>,
@@ -87,7 +87,8 @@ pub enum Command {
     Arm {
         /// The instant, ns.
         at_ns: u64,
-        /// After the trial, send [`Event::Finished`] and wait for [`Command::Leave`], so that the clock can be read again.
+        /// After the trial, send [`Event::Finished`] and wait for [`Command::Leave`], so that the clock can be read
+        /// again.
         stay: bool,
     },
     /// All nodes are armed: start at the instant, or at once if it has passed.

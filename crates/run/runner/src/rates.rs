@@ -4,12 +4,12 @@ use iodyno_model::{Direction, RunningStats, SampleStats};
 
 /// fio's window for both bandwidth and IOPS.
 pub(crate) const WINDOW_NS: u64 = 500_000_000;
-/// The shortest window that is a sample, ns. Windows begin when the reader comes, which is late on a busy host, so that the
-/// next ones and the last one are shorter. Still shorter windows have extreme rates.
+/// The shortest window that is a sample, ns. Windows begin when the reader comes, which is late on a busy host, so that
+/// the next ones and the last one are shorter. Still shorter windows have extreme rates.
 const SHORTEST_NS: u64 = WINDOW_NS / 2;
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Lane {
+struct RateWindow {
     ops: u64,
     bytes: u64,
     iops: RunningStats,
@@ -21,14 +21,14 @@ struct Lane {
 pub(crate) struct Rates {
     /// Start of the window, ns; `None` before the measured time.
     since: Option<u64>,
-    lanes: [Lane; Direction::COUNT],
+    windows: [RateWindow; Direction::COUNT],
 }
 
 impl Rates {
     /// Adds the ops and bytes of a direction since the last call.
     pub(crate) fn count(&mut self, direction: usize, ops: u64, bytes: u64) {
-        self.lanes[direction].ops += ops;
-        self.lanes[direction].bytes += bytes;
+        self.windows[direction].ops += ops;
+        self.windows[direction].bytes += bytes;
     }
 
     /// Ends the window. `from` is the start of the clone's measured time. A window that is too short continues until
@@ -40,12 +40,12 @@ impl Rates {
         }
     }
 
-    /// Ends the measured time. The rest of a window is a sample if there is no other, or if the measured time has one more
-    /// complete window than there are samples: late readings have shortened the last one.
+    /// Ends the measured time. The rest of a window is a sample if there is no other, or if the measured time has one
+    /// more complete window than there are samples: late readings have shortened the last one.
     pub(crate) fn end(&mut self, from: u64, end: u64) {
         let since = self.since.unwrap_or(from);
         let rest = end.saturating_sub(since);
-        let samples = self.lanes[0].iops.samples();
+        let samples = self.windows[0].iops.samples();
         let complete = end.saturating_sub(from) / WINDOW_NS;
         if rest > 0 && (samples == 0 || samples < complete && rest >= SHORTEST_NS) {
             self.sample(since, end);
@@ -54,18 +54,18 @@ impl Rates {
 
     fn sample(&mut self, since: u64, now: u64) {
         let seconds = (now - since) as f64 / 1e9;
-        for lane in &mut self.lanes {
-            lane.iops.add(lane.ops as f64 / seconds);
-            lane.bandwidth.add(lane.bytes as f64 / seconds);
-            (lane.ops, lane.bytes) = (0, 0);
+        for window in &mut self.windows {
+            window.iops.add(window.ops as f64 / seconds);
+            window.bandwidth.add(window.bytes as f64 / seconds);
+            (window.ops, window.bytes) = (0, 0);
         }
         self.since = Some(now);
     }
 
     /// Bandwidth (bytes/s) and IOPS of a direction.
     pub(crate) fn stats(&self, direction: usize) -> (SampleStats, SampleStats) {
-        let lane = &self.lanes[direction];
-        (lane.bandwidth.stats(), lane.iops.stats())
+        let window = &self.windows[direction];
+        (window.bandwidth.stats(), window.iops.stats())
     }
 }
 

@@ -28,8 +28,8 @@ const LEAD_ROUND_TRIPS: u64 = 10;
 const PINGS: u32 = 16;
 /// The same before the preparation, which is only the begin of a measurement of the clock's rate.
 const FIRST_PINGS: u32 = 4;
-/// A trial is refused if the rate of a node's clock is off by more than this share: its figures would be wrong by as much. A clock that
-/// is being synchronised is off by at most 0.05 % with the kernel's means.
+/// A trial is refused if the rate of a node's clock is off by more than this share: its figures would be wrong by as
+/// much. A clock that is being synchronised is off by at most 0.05 % with the kernel's means.
 const WRONG_RATE: f64 = 0.03;
 /// The longest lead that is due to slow round trips, ns.
 const LONGEST_LEAD_NS: u64 = 5_000_000_000;
@@ -97,8 +97,8 @@ pub trait Node: Sync {
         false
     }
 
-    /// Begins to settle the host before a trial with I/O on (some of) these paths. The result is what could not be settled; it
-    /// is there soon after `stop` is set.
+    /// Begins to settle the host before a trial with I/O on (some of) these paths. The result is what could not be
+    /// settled; it is there soon after `stop` is set.
     fn settle<'a>(
         &'a self,
         settling: &Settling,
@@ -106,8 +106,8 @@ pub trait Node: Sync {
         stop: &'a StopFlag,
     ) -> Later<'a, Vec<Unsettled>>;
 
-    /// Begins to examine files and devices, and changes nothing. Everything is unknown if the storage does not respond. The
-    /// result is there soon after `stop` is set.
+    /// Begins to examine files and devices, and changes nothing. Everything is unknown if the storage does not respond.
+    /// The result is there soon after `stop` is set.
     fn examine<'a>(&'a self, wanted: Examination, stop: &'a StopFlag) -> Later<'a, Examined>;
 
     /// What prevents this storage from being made: missing tools, permissions and space, and devices in use. Reports
@@ -175,9 +175,9 @@ pub trait Node: Sync {
         Ok(())
     }
 
-    /// Undoes the storage with these tokens, each in reverse order, and returns what was done for each; does nothing if it does
-    /// not exist. If `stop` is set, it continues in the background after a short time, which is a fault with the severity of
-    /// a warning. `told` gets each step before it begins.
+    /// Undoes the storage with these tokens, each in reverse order, and returns what was done for each; does nothing if
+    /// it does not exist. If `stop` is set, it continues in the background after a short time, which is a fault with
+    /// the severity of a warning. `told` gets each step before it begins.
     fn tear_down(
         &self,
         tokens: &[String],
@@ -219,8 +219,8 @@ pub trait Session {
     /// The node is not usable. No message follows.
     fn poll(&mut self) -> Result<Option<Message>, RunnerError>;
 
-    /// Whether the trial has failed on this node, although its last message is still to come: the node is lost or dead, and what it
-    /// left behind is being removed.
+    /// Whether the trial has failed on this node, although its last message is still to come: the node is lost or dead,
+    /// and what it left behind is being removed.
     fn has_failed(&self) -> bool {
         false
     }
@@ -245,13 +245,15 @@ pub fn carry_out(
 /// Runs a trial on several nodes, which start at the same instant, and passes on the events of each node with its
 /// index.
 ///
-/// The plan of each node is checked against the node's capabilities before anything is prepared. The start has four steps, each
-/// begun when all nodes have done the one before: all are ready; the offset of each clock is read; each is armed with the start
-/// instant in its own clock, and acknowledges; all are told to go. If a node ends before that, the others are aborted. If
-/// one is lost or dies after the start, the others are told to finish. Trials in the background end when all others have.
+/// The plan of each node is checked against the node's capabilities before anything is prepared. The start has four
+/// steps, each begun when all nodes have done the one before: all are ready; the offset of each clock is read; each is
+/// armed with the start instant in its own clock, and acknowledges; all are told to go. If a node ends before that, the
+/// others are aborted. If one is lost or dies after the start, the others are told to finish. Trials in the background
+/// end when all others have.
 ///
-/// With several nodes, or one with a clock of its own, the offset of each clock is also read before the preparation and when the trial
-/// has ended. If the rate of a clock is wrong, the trial does not begin, or has failed. Returns each node's end when all have ended.
+/// With several nodes, or one with a clock of its own, the offset of each clock is also read before the preparation and
+/// when the trial has ended. If the rate of a clock is wrong, the trial does not begin, or has failed. Returns each
+/// node's end when all have ended.
 pub fn drive(
     nodes: &[(&dyn Node, &BoundPlan)],
     stop: &StopFlag,

@@ -1,6 +1,8 @@
-//! The files of a trial in folders that servers share by virtio-fs: found, admitted, laid out, opened for each clone, and cleaned up.
+//! The files of a trial in folders that servers share by virtio-fs: found, admitted, laid out, opened for each clone,
+//! and cleaned up.
 //!
-//! There is one connection to each server from the first look to the end of the trial, because servers often end with their client.
+//! There is one connection to each server from the first look to the end of the trial, because servers often end with
+//! their client.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -212,7 +214,8 @@ impl ShareFiles {
         Ok(Some(Service::Files(opened)))
     }
 
-    /// A text that distinguishes a file from others, and whether it is removed at the end. `None`: it is not in a share.
+    /// A text that distinguishes a file from others, and whether it is removed at the end. `None`: it is not in a
+    /// share.
     pub(crate) fn identity(&self, path: &Path) -> Option<(String, bool)> {
         let file = &self.list[*self.by_path.get(path)?];
         let inode = file.file.inode();
@@ -230,7 +233,8 @@ impl ShareFiles {
         self.list.iter().any(|file| !file.wanted.ready())
     }
 
-    /// Lays out all files that need it. `stop` is checked between requests; `progress` gets the bytes done and in total.
+    /// Lays out all files that need it. `stop` is checked between requests; `progress` gets the bytes done and in
+    /// total.
     ///
     /// # Errors
     /// A stop was requested, or a file cannot be laid out. Unfinished files are restored.
@@ -291,7 +295,8 @@ impl ShareFiles {
         list.any(|file| file.wanted.unlink || file.wanted.fsync_on_close)
     }
 
-    /// After the jobs: syncs files with `fsync_on_close` (not if `haste`), and removes files with `unlink`. Returns the errors.
+    /// After the jobs: syncs files with `fsync_on_close` (not if `haste`), and removes files with `unlink`. Returns the
+    /// errors.
     pub(crate) fn close(&self, haste: bool) -> Vec<String> {
         let mut faults = Vec::new();
         for file in &self.list {

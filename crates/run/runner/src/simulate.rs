@@ -537,8 +537,8 @@ mod tests {
         };
         let read = part.clones[1].direction(Direction::Read).unwrap();
         assert_eq!((read.ops, part.clones[0].ended), (998, EndedBy::Runtime));
-        // Detected 30 s after the first check that follows the last completion, at 1 s. The clone looks for the order to
-        // stop ten times a second.
+        // Detected 30 s after the first check that follows the last completion, at 1 s. The clone looks for the order
+        // to stop ten times a second.
         assert_eq!(frames.last().unwrap().end_ns, 31_099_000_000);
         assert!(part.clones[0].in_flight.is_empty());
         let ops = &part.clones[1].in_flight;

@@ -1,4 +1,5 @@
-//! Gives the clones of a trial the simulated disks and mirrors that they share, and reads what these do in the measured time.
+//! Gives the clones of a trial the simulated disks and mirrors that they share, and reads what these do in the measured
+//! time.
 
 use iodyno_engine::{CloneSpec, SharedDevice, SimObserver};
 use iodyno_model::{Diagnostic, SimDevice, SimTarget, SimulatedDisk};
@@ -8,8 +9,8 @@ use crate::faults::fault;
 /// Files begin at multiples of it, bytes.
 const ALIGNMENT: u64 = 1 << 20;
 
-/// All clones use the simulated target of the configuration, if it has one; otherwise all with the same disk or mirror use one. Their files lie on it one after the other, in the order of jobs, clones
-/// and files.
+/// All clones use the simulated target of the configuration, if it has one; otherwise all with the same disk or mirror
+/// use one. Their files lie on it one after the other, in the order of jobs, clones and files.
 ///
 /// # Errors
 /// A read policy is unknown.
@@ -38,7 +39,8 @@ pub(crate) fn connect(
     Ok(())
 }
 
-/// What the simulated disks of a trial do in the measured time, as [`crate::host::HostWatch`] for the devices of a host.
+/// What the simulated disks of a trial do in the measured time, as [`crate::host::HostWatch`] for the devices of a
+/// host.
 #[derive(Debug)]
 pub(crate) struct DiskWatch {
     observers: Vec<SimObserver>,

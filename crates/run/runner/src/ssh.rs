@@ -1,12 +1,12 @@
 //! Nodes on other hosts, by the system's `ssh`.
 //!
-//! One connection is opened for the whole run, and every process of the node uses it (`ControlMaster`). It ends with this
-//! process, however that ends: its remote command reads a standard input that this process holds open. ssh's own
-//! configuration, agent and jump hosts apply. Nothing on the other host listens, and nothing is left there except the program in
-//! the user's cache, if it had to be copied.
+//! One connection is opened for the whole run, and every process of the node uses it (`ControlMaster`). It ends with
+//! this process, however that ends: its remote command reads a standard input that this process holds open. ssh's own
+//! configuration, agent and jump hosts apply. Nothing on the other host listens, and nothing is left there except the
+//! program in the user's cache, if it had to be copied.
 //!
-//! Invariants: no part of an address becomes an option of ssh, and no text that the other host sends becomes part of a command,
-//! except the path of the program, which is checked.
+//! Invariants: no part of an address becomes an option of ssh, and no text that the other host sends becomes part of a
+//! command, except the path of the program, which is checked.
 
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File};
@@ -42,8 +42,8 @@ const KEEPER: &str = "iodyno-keeper";
 const KEEPER_ENDS: Duration = Duration::from_secs(2);
 /// The longest time for a command that asks or prepares the other host.
 const COMMAND: Duration = Duration::from_secs(300);
-/// ssh gives up a silent connection after this number of its own messages, one each second. More than a node needs to notice that
-/// it is lost, because a message of the node names it.
+/// ssh gives up a silent connection after this number of its own messages, one each second. More than a node needs to
+/// notice that it is lost, because a message of the node names it.
 const ALIVE_COUNT: u64 = crate::control::SILENT_INTERVALS + 5;
 /// The longest output of a command that is read, bytes.
 const LONGEST_OUTPUT: u64 = 64 << 10;
@@ -66,8 +66,8 @@ pub struct SshNode {
 }
 
 impl SshNode {
-    /// Connects to a host, and makes sure that it has this version of iodyno: one that is installed there, one that was copied
-    /// before, or `binary`, which is copied to the cache of the user. `sudo`: it runs as root there.
+    /// Connects to a host, and makes sure that it has this version of iodyno: one that is installed there, one that was
+    /// copied before, or `binary`, which is copied to the cache of the user. `sudo`: it runs as root there.
     ///
     /// # Errors
     /// Why there is no connection, no program of this version, or no sudo.
@@ -231,8 +231,8 @@ impl SshNode {
 
     /// ssh that starts a node there, with these further arguments.
     fn node(&self, more: &str) -> Command {
-        // The shell stays: it ends with 128 and the number of a signal that killed the node, where ssh would end as if the
-        // connection had failed. The variable is that of `NodeProcess::start`.
+        // The shell stays: it ends with 128 and the number of a signal that killed the node, where ssh would end as if
+        // the connection had failed. The variable is that of `NodeProcess::start`.
         let program = &self.remote_program;
         let start = match (self.sudo, program.contains('/')) {
             // sudo has a search path of its own.
@@ -343,8 +343,8 @@ impl Master {
         })
     }
 
-    /// ssh with a script for the other host's POSIX shell. It contains no single quotes, so that every login shell passes it on
-    /// as it is.
+    /// ssh with a script for the other host's POSIX shell. It contains no single quotes, so that every login shell
+    /// passes it on as it is.
     pub(crate) fn shell(&self, script: &str) -> Command {
         let mut command = ssh(&self.address, &self.folder.path);
         command.args([
@@ -464,8 +464,8 @@ fn ssh(address: &SshAddress, folder: &Path) -> Command {
     command
 }
 
-/// Opens the shared connection. Its remote command ends when this process closes its input or ends. Returns also what the login
-/// shell printed before it.
+/// Opens the shared connection. Its remote command ends when this process closes its input or ends. Returns also what
+/// the login shell printed before it.
 fn open_master(address: &SshAddress, folder: &Path) -> Result<(Child, Option<String>), Diagnostic> {
     let errors = folder.join("errors");
     let cannot = |error: io::Error| {

@@ -1,8 +1,8 @@
 //! Storage that iodyno makes: the parent's side, and the helper process that does the work.
 //!
 //! Invariants: the parent never does any of it, because it may block in the kernel. Once the user has stopped the run,
-//! the parent waits for a short time only: the helper is not killed, but goes on to undo what it made, also if the parent
-//! has ended.
+//! the parent waits for a short time only: the helper is not killed, but goes on to undo what it made, also if the
+//! parent has ended.
 
 use std::path::Path;
 use std::process::Stdio;

@@ -31,8 +31,8 @@ pub(crate) struct StorageProgress {
 /// One reading of counters that only I/O changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Reading {
-    /// Bytes that each device has read, written and discarded. Completed ops are not counted: a flush of anyone completes
-    /// as a write without data, also on a device that writes nothing.
+    /// Bytes that each device has read, written and discarded. Completed ops are not counted: a flush of anyone
+    /// completes as a write without data, also on a device that writes nothing.
     Devices(Vec<(String, Vec<Option<u64>>)>),
     /// Dirty and writeback pages of the host, KiB.
     Writeback(u64),

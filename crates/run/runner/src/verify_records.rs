@@ -1,10 +1,11 @@
 //! Records of the last writes to blocks with headers. With them `verify_only` detects a lost write: the block is intact
 //! but older.
 //!
-//! There is one record for each file, device or export, in the state folder. It belongs to the file and not to one of its names.
-//! Invariant: a record contains only certain facts. Before a trial writes, the blocks that it may overwrite are removed from the
-//! records; the blocks that it has written are added after its end. A trial that was killed therefore leaves no record of its
-//! blocks, and these are checked by their own headers only. A record whose checksum is wrong counts as missing.
+//! There is one record for each file, device or export, in the state folder. It belongs to the file and not to one of
+//! its names. Invariant: a record contains only certain facts. Before a trial writes, the blocks that it may overwrite
+//! are removed from the records; the blocks that it has written are added after its end. A trial that was killed
+//! therefore leaves no record of its blocks, and these are checked by their own headers only. A record whose checksum
+//! is wrong counts as missing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, DirEntry, OpenOptions};
@@ -36,7 +37,8 @@ const LONGEST_HEAD: u32 = 1 << 20;
 const SUM: u64 = 8;
 /// The largest number of units that are recorded for a file: 256 MiB of state, for 256 GiB in blocks of 4 KiB.
 const MOST_UNITS: u64 = 64 << 20;
-/// The largest number of records, and their length in total, bytes. Those of files that are gone would otherwise add up.
+/// The largest number of records, and their length in total, bytes. Those of files that are gone would otherwise add
+/// up.
 const MOST_RECORDS: usize = 1 << 16;
 const MOST_BYTES: u64 = 1 << 30;
 

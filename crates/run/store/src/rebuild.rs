@@ -49,7 +49,8 @@ impl PartsRebuilder {
         }
     }
 
-    /// The parts of these nodes, without those that have neither an environment nor frames: their preparation was not finished.
+    /// The parts of these nodes, without those that have neither an environment nor frames: their preparation was not
+    /// finished.
     pub(crate) fn parts(
         mut self,
         environments: Vec<(String, Option<Environment>)>,

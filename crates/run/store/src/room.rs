@@ -19,8 +19,8 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::StoreError;
 
-/// Room for the next change, bytes: one region of the index (32 KiB, for 16 MiB of log) and a few pages of the log. A change
-/// that needs more fails when it writes to the log, before the index.
+/// Room for the next change, bytes: one region of the index (32 KiB, for 16 MiB of log) and a few pages of the log. A
+/// change that needs more fails when it writes to the log, before the index.
 const ROOM: u64 = 256 << 10;
 
 /// With this much free space, bytes, no reservation is tried.

@@ -47,8 +47,8 @@ pub trait Store {
     /// [`StoreError::Conflict`] for a run that another process owns.
     fn set_rounds(&self, run: RunId, rounds: u32) -> Result<(), StoreError>;
 
-    /// Records in the plan of a run that this process owns that a workload, by its place in the plan, has no trials after
-    /// its first `rounds` rounds: a rule has stopped it. Durable when it returns.
+    /// Records in the plan of a run that this process owns that a workload, by its place in the plan, has no trials
+    /// after its first `rounds` rounds: a rule has stopped it. Durable when it returns.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] for a run that another process owns, or if there is no such workload.
@@ -70,7 +70,8 @@ pub trait Store {
         started_unix_ms: u64,
     ) -> Result<(), StoreError>;
 
-    /// Stores the environment of a trial on a node, as soon as it is known. `node`: its name; empty if the plan names none.
+    /// Stores the environment of a trial on a node, as soon as it is known. `node`: its name; empty if the plan names
+    /// none.
     fn set_environment(
         &self,
         key: TrialKey,
@@ -99,12 +100,12 @@ pub trait Store {
     /// Durable when it returns.
     fn finish_trial(&self, trial: &Trial) -> Result<(), StoreError>;
 
-    /// Makes the telemetry of an ended trial smaller, which takes long if it has many nodes. If this is not called or fails, the telemetry
-    /// stays as it was appended.
+    /// Makes the telemetry of an ended trial smaller, which takes long if it has many nodes. If this is not called or
+    /// fails, the telemetry stays as it was appended.
     fn pack_trial(&self, _key: TrialKey) {}
 
-    /// Adds commands to those of the target of a trial that this process has ended: those that undid it on this node, or on the
-    /// only one, which has no name. Does nothing if the trial has no target that was made.
+    /// Adds commands to those of the target of a trial that this process has ended: those that undid it on this node,
+    /// or on the only one, which has no name. Does nothing if the trial has no target that was made.
     ///
     /// # Errors
     /// [`StoreError::NoSuchTrial`] if it did not begin.

@@ -86,7 +86,8 @@ fn a_full_disk_is_reported_and_loses_only_data_that_did_not_fit() {
     );
     assert!(appended > 0, "nothing was stored");
 
-    // tmpfs counts its pages on each CPU, and has some left when it first says that there are none. So a result may still fit.
+    // tmpfs counts its pages on each CPU, and has some left when it first says that there are none. So a result may
+    // still fit.
     let mut rest = File::create(disk.0.path().join("rest")).unwrap();
     let mut refused = 0;
     while refused < 3 {

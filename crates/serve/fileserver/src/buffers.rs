@@ -1,4 +1,5 @@
-//! The buffers of a request and of its reply, wherever a transport has them: memory that a client may change at any time.
+//! The buffers of a request and of its reply, wherever a transport has them: memory that a client may change at any
+//! time.
 
 use vm_memory::VolatileSlice;
 

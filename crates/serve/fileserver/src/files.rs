@@ -1,10 +1,11 @@
-//! The file system of the crate `virtiofsd`, with the descriptors of its open files: it lends a file only to a reader or writer of data
-//! that it calls, so that the first I/O on a handle takes a copy of its descriptor, which is kept until the handle is released.
+//! The file system of the crate `virtiofsd`, with the descriptors of its open files: it lends a file only to a reader
+//! or writer of data that it calls, so that the first I/O on a handle takes a copy of its descriptor, which is kept
+//! until the handle is released.
 //!
 //! # What must hold
 //!
-//! A copy is made only while its handle is known to the crate: it is made and kept under a lock, and a released handle is removed under the
-//! same lock after the crate has released it.
+//! A copy is made only while its handle is known to the crate: it is made and kept under a lock, and a released handle
+//! is removed under the same lock after the crate has released it.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
@@ -150,8 +151,8 @@ impl Files {
         (self.inner).read(head.context(), node, handle, Borrower(with), 0, 0, None, 0)
     }
 
-    /// Closes the file of a node and handle, which `release` removes from the handles of the crate. That may wait for storage: the file is borrowed
-    /// meanwhile, so that the crate does not close it under the lock of all its handles.
+    /// Closes the file of a node and handle, which `release` removes from the handles of the crate. That may wait for
+    /// storage: the file is borrowed meanwhile, so that the crate does not close it under the lock of all its handles.
     ///
     /// # Errors
     /// There is no such handle of this node.
@@ -199,7 +200,8 @@ impl Files {
         self.inner.statfs(own, node).is_ok()
     }
 
-    /// Writes to a file while it has no O_DIRECT. A direct request for the same handle that begins meanwhile uses the page cache.
+    /// Writes to a file while it has no O_DIRECT. A direct request for the same handle that begins meanwhile uses the
+    /// page cache.
     ///
     /// # Errors
     /// Those of `write`; the flags of the file cannot be changed.
@@ -216,8 +218,9 @@ impl Files {
         written
     }
 
-    /// As [`Self::lend`] for a write that ends set-user-id bits, with what the crate does round it. The crate leaves the bits, because it does
-    /// not offer the kernel to end them in all cases (`FUSE_HANDLE_KILLPRIV_V2`); writes past the client's cache ask for it nevertheless.
+    /// As [`Self::lend`] for a write that ends set-user-id bits, with what the crate does round it. The crate leaves
+    /// the bits, because it does not offer the kernel to end them in all cases (`FUSE_HANDLE_KILLPRIV_V2`); writes past
+    /// the client's cache ask for it nevertheless.
     ///
     /// # Errors
     /// As there; the capabilities of the thread cannot be changed.
@@ -348,8 +351,8 @@ impl FileSystem for Shared {
     ) -> io::Result<(Option<u64>, OpenOptions)> {
         let inner = &self.0.inner;
         let root = soft_idmap::GuestUid::from(0);
-        // The kernel of a client leaves it to the server to end the set-user-id bits of a file that it empties, and does not tell whether its user may
-        // keep them, as root may.
+        // The kernel of a client leaves it to the server to end the set-user-id bits of a file that it empties, and
+        // does not tell whether its user may keep them, as root may.
         match context.uid != root && flags & OFlags::TRUNC.bits() != 0 {
             true => without_fsetid(|| inner.open(context, node, privileged, flags))?,
             false => inner.open(context, node, privileged, flags),

@@ -1,9 +1,10 @@
 //! A shared folder: carries out requests of FUSE on the files below it.
 //!
-//! The passthrough file system is that of the crate `virtiofsd`. It names files by descriptors and single names, so that neither
-//! symbolic links nor `..` lead out of the folder. `READ` and `WRITE` are carried out here, on the descriptors of its open files
-//! ([`crate::files`]), because they are frequent and need no copy of their data. All other requests are copied before they are checked and
-//! carried out ([`crate::scratch`]), so that a client cannot change them in between.
+//! The passthrough file system is that of the crate `virtiofsd`. It names files by descriptors and single names, so
+//! that neither symbolic links nor `..` lead out of the folder. `READ` and `WRITE` are carried out here, on the
+//! descriptors of its open files ([`crate::files`]), because they are frequent and need no copy of their data. All
+//! other requests are copied before they are checked and carried out ([`crate::scratch`]), so that a client cannot
+//! change them in between.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -33,7 +34,7 @@ use vm_memory::VolatileSlice;
 use crate::buffers::{Buffers, between, copied_in, copied_out};
 use crate::files::{Files, Open, Shared};
 use crate::request::{HEADER, Head, REPLY_HEADER, WRITE_HEADER, opcode, reply_header};
-use crate::sandbox::Inside;
+use crate::sandbox::SandboxChild;
 use crate::scratch;
 use crate::state::{self, Accepted, Checked};
 
@@ -41,7 +42,8 @@ use crate::state::{self, Accepted, Checked};
 const OWN_DESCRIPTORS: u64 = 256;
 /// Buffers that one call of preadv(2) takes.
 pub(crate) const MOST_PARTS: usize = 1024;
-/// How long clients may keep names and attributes with [`Cache::Auto`]: 1 s, as with other servers; with [`Cache::Always`] a day.
+/// How long clients may keep names and attributes with [`Cache::Auto`]: 1 s, as with other servers; with
+/// [`Cache::Always`] a day.
 const AUTO: Duration = Duration::from_secs(1);
 const ALWAYS: Duration = Duration::from_secs(86_400);
 
@@ -108,7 +110,8 @@ pub struct Settings {
     pub writeback: bool,
     /// Honour `O_DIRECT` of the client; otherwise it is removed.
     pub direct_io: bool,
-    /// Tell the client which folders are the roots of other file systems, so that it gives their files device numbers of their own.
+    /// Tell the client which folders are the roots of other file systems, so that it gives their files device numbers
+    /// of their own.
     pub submounts: bool,
     /// How files that the client knows are kept.
     pub handles: Handles,
@@ -121,14 +124,14 @@ pub struct Settings {
     /// How the state of a client is written for another server, and read.
     pub migration: Migration,
     /// The sandbox that this process has entered. Then the folder is its root.
-    pub inside: Option<Arc<Inside>>,
+    pub inside: Option<Arc<SandboxChild>>,
     /// Each read and write takes longer by this.
     pub delay: Duration,
 }
 
 impl Handles {
-    /// How many files and folders a client can know at a time, by the limit of open files of this process. `None`: that limits only those
-    /// that it has open.
+    /// How many files and folders a client can know at a time, by the limit of open files of this process. `None`: that
+    /// limits only those that it has open.
     #[must_use]
     pub fn most_files(self) -> Option<u64> {
         // The server raises its limit to this.
@@ -137,7 +140,8 @@ impl Handles {
     }
 }
 
-/// The descriptors for the files that a client knows, and for those that it has open: each open file that is read or written has two.
+/// The descriptors for the files that a client knows, and for those that it has open: each open file that is read or
+/// written has two.
 fn descriptors(limit: Option<u64>) -> (u64, u64) {
     let limit = limit.unwrap_or(1 << 30);
     let all = limit.saturating_sub(OWN_DESCRIPTORS).max(64);
@@ -192,8 +196,8 @@ pub(crate) trait RequestBuffers {
     fn request(&mut self) -> Option<Buffers<'_>>;
     /// Where its reply belongs.
     fn reply(&mut self) -> Option<Buffers<'_>>;
-    /// Gives away this many bytes of the request (`of_request`) or of the place of the reply, from a place on, until they are given back. `None`:
-    /// the kernel takes fewer parts at a time.
+    /// Gives away this many bytes of the request (`of_request`) or of the place of the reply, from a place on, until
+    /// they are given back. `None`: the kernel takes fewer parts at a time.
     fn lend(&mut self, of_request: bool, from: usize, length: usize) -> Option<TransferMemory>;
     /// The end of [`Self::lend`].
     fn give_back(&mut self, memory: TransferMemory);
@@ -232,7 +236,7 @@ impl Folder {
             Some(inside) => inside.root.clone(),
             None => settings.folder.canonicalize()?,
         };
-        let copied = |file: fn(&Inside) -> &File| match inside {
+        let copied = |file: fn(&SandboxChild) -> &File| match inside {
             Some(inside) => file(inside).try_clone().map(Some),
             None => Ok(None),
         };
@@ -290,12 +294,14 @@ impl Folder {
         self.files.descriptor(head, node, handle)
     }
 
-    /// Looks for the names of all nodes, so that [`Self::save`] takes less time. It may take long, and ends early if `cancel` is set.
+    /// Looks for the names of all nodes, so that [`Self::save`] takes less time. It may take long, and ends early if
+    /// `cancel` is set.
     pub(crate) fn prepare_to_save(&self, cancel: Arc<AtomicBool>) {
         self.server.prepare_serialization(cancel);
     }
 
-    /// The state of the client after [`Self::prepare_to_save`], for another server, and how many of its nodes have no name that was found.
+    /// The state of the client after [`Self::prepare_to_save`], for another server, and how many of its nodes have no
+    /// name that was found.
     ///
     /// # Errors
     /// Names cannot be confirmed; memory is short.
@@ -319,7 +325,8 @@ impl Folder {
         Ok((state::sealed(bytes), lost))
     }
 
-    /// Goes on with the state of a client. Returns the nodes whose files were not found, if that is not an error: their number, and where one of them should be.
+    /// Goes on with the state of a client. Returns the nodes whose files were not found, if that is not an error: their
+    /// number, and where one of them should be.
     ///
     /// # Errors
     /// The state is refused, or files are not found. Then no node is known any more.
@@ -340,7 +347,8 @@ impl Folder {
         Err(failed)
     }
 
-    /// Mounts of a state are in the folder, without symbolic links on the way, and opening them neither waits nor does anything.
+    /// Mounts of a state are in the folder, without symbolic links on the way, and opening them neither waits nor does
+    /// anything.
     fn check_mounts(&self, mounts: &[String]) -> io::Result<()> {
         let path_only = OFlags::PATH | OFlags::CLOEXEC;
         for path in mounts {
@@ -401,7 +409,8 @@ impl Folder {
         }
     }
 
-    /// Answers a read if the page cache has all that it reads. Otherwise `partial` has what it had, and the rest is to be read by [`Self::answer`].
+    /// Answers a read if the page cache has all that it reads. Otherwise `partial` has what it had, and the rest is to
+    /// be read by [`Self::answer`].
     pub(crate) fn try_cached(
         &self,
         head: &Head,
@@ -528,7 +537,8 @@ impl Folder {
         self.work(head, partial, data, |file, parts, offset| {
             let written = file.write_vectored_at_volatile(parts, offset, flags);
             match written {
-                // The end of a file is not aligned, and the client cannot know that its cache is written by a handle with O_DIRECT.
+                // The end of a file is not aligned, and the client cannot know that its cache is written by a handle
+                // with O_DIRECT.
                 Err(error) if head.writes_cached() && errno(&error) == Errno::INVAL => {
                     self.files.past_direct(file, || {
                         file.write_vectored_at_volatile(parts, offset, flags)

@@ -22,7 +22,8 @@ pub enum ClientEvent {
     State(String),
 }
 
-/// Serves the clients of a socket by vhost-user, one after the other, until it is stopped. Each sees the folder as a new file system.
+/// Serves the clients of a socket by vhost-user, one after the other, until it is stopped. Each sees the folder as a
+/// new file system.
 ///
 /// # Errors
 /// Those of the socket.

@@ -1,8 +1,8 @@
-//! A shared folder as a file system of this host, by FUSE. The transports are those of [`iodyno_serve::fuse`]: each thread of a session is a
-//! queue of the server.
+//! A shared folder as a file system of this host, by FUSE. The transports are those of [`iodyno_serve::fuse`]: each
+//! thread of a session is a queue of the server.
 //!
-//! The thread of `/dev/fuse` is replaced if a request holds it ([`crate::watchdog`]). Those of FUSE over io_uring are not: the kernel gives requests to
-//! entries of the ring of one thread, and tells of them in this thread only.
+//! The thread of `/dev/fuse` is replaced if a request holds it ([`crate::watchdog`]). Those of FUSE over io_uring are
+//! not: the kernel gives requests to entries of the ring of one thread, and tells of them in this thread only.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -34,11 +34,12 @@ use crate::work::Request;
 /// Requests of a batch.
 const BATCH: usize = 64;
 
-/// Mounts a file system on an empty folder. What a server that was killed left mounted there is unmounted before. `shared` is the
-/// folder that will be served.
+/// Mounts a file system on an empty folder. What a server that was killed left mounted there is unmounted before.
+/// `shared` is the folder that will be served.
 ///
 /// # Errors
-/// The folder is not empty, has a FUSE file system mounted, or is within the shared one; this process may not mount, or there is no FUSE.
+/// The folder is not empty, has a FUSE file system mounted, or is within the shared one; this process may not mount, or
+/// there is no FUSE.
 pub fn mount(path: &Path, shared: &Path) -> io::Result<Mounted> {
     unmount_stale(path)?;
     let refused = |text| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
@@ -67,11 +68,12 @@ fn is_mounted(path: &Path) -> io::Result<bool> {
     Ok(root && statfs(path)?.f_type == FUSE_SUPER_MAGIC)
 }
 
-/// Serves a mounted file system until it is unmounted or the server is stopped. Then requests in flight are answered. `passthrough`: the
-/// kernel reads and writes the files itself. `ready` gets how requests come, when they do.
+/// Serves a mounted file system until it is unmounted or the server is stopped. Then requests in flight are answered.
+/// `passthrough`: the kernel reads and writes the files itself. `ready` gets how requests come, when they do.
 ///
 /// # Errors
-/// Those of the folder and of the session; requests do not end while the server is stopping; the kernel does not have what is demanded.
+/// Those of the folder and of the session; requests do not end while the server is stopping; the kernel does not have
+/// what is demanded.
 pub fn serve(
     mounted: Mounted,
     server: &Arc<FileServer>,

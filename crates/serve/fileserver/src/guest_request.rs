@@ -14,7 +14,8 @@ use crate::request::{Head, WRITE_HEADER};
 use crate::ring::SharedRing;
 use crate::work::Request;
 
-/// Descriptors of a request. The longest one has 1 MiB in pages of 4 KiB, and headers; the table of an indirect chain has room for 65 535.
+/// Descriptors of a request. The longest one has 1 MiB in pages of 4 KiB, and headers; the table of an indirect chain
+/// has room for 65 535.
 const MOST_LINKS: usize = 512;
 
 /// A request in the memory of a client.
@@ -33,7 +34,8 @@ pub(crate) struct GuestRequest {
 }
 
 impl GuestRequest {
-    /// The request whose chain begins with this descriptor. `None`: it breaks the rules, or is too short to be answered.
+    /// The request whose chain begins with this descriptor. `None`: it breaks the rules, or is too short to be
+    /// answered.
     pub(crate) fn new(
         ring: Arc<SharedRing>,
         memory: Arc<GuestMemoryMmap>,

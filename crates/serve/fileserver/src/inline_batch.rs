@@ -1,10 +1,10 @@
 //! Requests that hang in the thread of a queue: another thread goes on with the queue.
 //!
-//! The requests of a batch that a queue's thread works itself are in an [`InlineBatch`], from which it takes one after the
-//! other. A thread of the server, the watchdog, looks at these batches of all queues. If a thread has been at one request
-//! for longer than [`LIMIT`], the watchdog takes the rest of the batch and starts a substitute, which works the rest
-//! and goes on with the queue. The thread may also hang where it enters its io_uring: the kernel should not wait there
-//! for storage, but does so on some file systems (FUSE).
+//! The requests of a batch that a queue's thread works itself are in an [`InlineBatch`], from which it takes one after
+//! the other. A thread of the server, the watchdog, looks at these batches of all queues. If a thread has been at one
+//! request for longer than [`LIMIT`], the watchdog takes the rest of the batch and starts a substitute, which works the
+//! rest and goes on with the queue. The thread may also hang where it enters its io_uring: the kernel should not wait
+//! there for storage, but does so on some file systems (FUSE).
 //!
 //! # What must hold
 //!

@@ -1,8 +1,9 @@
 //! Files that the kernel reads and writes itself, in place of the server: the passthrough of FUSE.
 //!
-//! The kernel accepts one backing file for all opens of a file at the same time, and either all or none of them pass through. So the first open of
-//! a node decides, and the number of its backing file is kept until the last one is released. Flags of the open file, such as `O_DIRECT`, are
-//! those of the client: the kernel opens the backing file with them.
+//! The kernel accepts one backing file for all opens of a file at the same time, and either all or none of them pass
+//! through. So the first open of a node decides, and the number of its backing file is kept until the last one is
+//! released. Flags of the open file, such as `O_DIRECT`, are those of the client: the kernel opens the backing file
+//! with them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,14 +1,14 @@
 //! Dispatch policies: which requests of a batch a queue's own thread works, and which it hands over to the pool.
 //!
-//! Pure: no I/O, no clock, no threads. A [`Dispatcher`] gets descriptions of the requests of a batch, the number of requests in flight
-//! and [`Estimates`] of service times, and returns a [`Division`]. The same code runs in the server and in the tests, which run it in
-//! virtual time against laws of service times.
+//! Pure: no I/O, no clock, no threads. A [`Dispatcher`] gets descriptions of the requests of a batch, the number of
+//! requests in flight and [`Estimates`] of service times, and returns a [`Division`]. The same code runs in the server
+//! and in the tests, which run it in virtual time against laws of service times.
 //!
 //! # The policy `adaptive`
 //!
-//! A hand-off costs about as much as a cached read, and a queue's thread that waits for storage lets all other requests wait. What the pool
-//! saves is this waiting; the CPU time of a request is the same in each thread, and a pool saves of it only where there are processors that
-//! neither the client nor the queue's thread uses. Therefore:
+//! A hand-off costs about as much as a cached read, and a queue's thread that waits for storage lets all other requests
+//! wait. What the pool saves is this waiting; the CPU time of a request is the same in each thread, and a pool saves of
+//! it only where there are processors that neither the client nor the queue's thread uses. Therefore:
 //!
 //! - Requests are worked inline whose smoothed service time, or whose part of it that the pool could save, is at most the cost of a hand-off
 //!   (measured when the pool starts).
@@ -26,7 +26,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The hand-off cost that is assumed until it was measured, ns.
 pub const HAND_OFF_NS: u64 = 16_000;
-/// A single request is worked inline if it takes at most this many hand-offs. The hand-off of a slower one adds at most 0.4 % to it.
+/// A single request is worked inline if it takes at most this many hand-offs. The hand-off of a slower one adds at most
+/// 0.4 % to it.
 const ALONE_AT_MOST: u64 = 250;
 /// One of this many requests is tried inline ...
 const TRIED: u32 = 32;
@@ -34,7 +35,8 @@ const TRIED: u32 = 32;
 const TRIED_AT_MOST: u64 = 4;
 /// A batch's inline work is interrupted after this many hand-offs, and the rest is divided anew.
 const INTERRUPTED_AFTER: u64 = 4;
-/// A pool saves CPU time on hosts with at least this many processors: one for the client, one for the queue's thread, and as many others.
+/// A pool saves CPU time on hosts with at least this many processors: one for the client, one for the queue's thread,
+/// and as many others.
 const SPARE_CPUS: usize = 4;
 /// The weight of a new value in an estimate is one by this.
 const WEIGHT: u64 = 8;
@@ -192,7 +194,8 @@ pub struct Estimates {
 
 /// All reads were hits.
 const ALL: u64 = 1 << 10;
-/// Reads are tried in the page cache while at least this share of them is there: a try that fails costs about an eighth of a hand-off.
+/// Reads are tried in the page cache while at least this share of them is there: a try that fails costs about an eighth
+/// of a hand-off.
 const HITS: u64 = ALL / 8;
 /// Bytes from which on the time of a hit is that of copying.
 const COPIED: u32 = 32 << 10;
@@ -293,8 +296,8 @@ impl Estimates {
         }
     }
 
-    /// Takes a service time into account, and how long the thread waited in it, if that was measured. What is much longer than before counts as a part of it only, because a thread may have been
-    /// preempted.
+    /// Takes a service time into account, and how long the thread waited in it, if that was measured. What is much
+    /// longer than before counts as a part of it only, because a thread may have been preempted.
     pub fn record(&self, class: Class, service_ns: u64, waited_ns: Option<u64>) {
         let at = usize::from(class.index);
         let known = self.service_ns[at].load(Ordering::Relaxed);
@@ -324,8 +327,8 @@ impl Estimates {
     }
 }
 
-/// Where the requests of a batch are worked, by their places in the batch. The pool's are to be handed over before the first of the others
-/// is worked.
+/// Where the requests of a batch are worked, by their places in the batch. The pool's are to be handed over before the
+/// first of the others is worked.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Division {
     /// By the pool, in order.
@@ -347,8 +350,8 @@ pub struct Situation {
     pub waiting: usize,
     /// Requests of the batch were there before the last one that the queue's thread worked was answered.
     pub early: bool,
-    /// Writes are transferred by the kernel for this queue. The kernel ends them in the queue's thread, which must not wait for a file meanwhile:
-    /// the file may be held by who waits for these writes.
+    /// Writes are transferred by the kernel for this queue. The kernel ends them in the queue's thread, which must not
+    /// wait for a file meanwhile: the file may be held by who waits for these writes.
     pub writing: bool,
 }
 
@@ -429,7 +432,8 @@ impl Dispatcher {
         }
     }
 
-    /// Whether the rest of the inline work of a batch is to be divided anew: it took this long so far, and the next request is slow.
+    /// Whether the rest of the inline work of a batch is to be divided anew: it took this long so far, and the next
+    /// request is slow.
     #[must_use]
     pub fn interrupted(&self, worked_ns: u64, next: Class, estimates: &Estimates) -> bool {
         let long = worked_ns > INTERRUPTED_AFTER * estimates.hand_off_ns();
@@ -537,7 +541,8 @@ enum Place {
 struct Kept {
     /// The client has one request in flight at a time.
     alone: bool,
-    /// Requests that wait for a thread of the pool or may have to: also those of this batch that are not fast and were not looked at yet.
+    /// Requests that wait for a thread of the pool or may have to: also those of this batch that are not fast and were
+    /// not looked at yet.
     others: u64,
     /// What the queue's thread works of them, ns.
     worked_ns: u64,
@@ -680,7 +685,8 @@ mod tests {
         }
     }
 
-    /// Which of a batch are transferred, tried, handed over and worked inline by `adaptive`, for a client that has several in flight.
+    /// Which of a batch are transferred, tried, handed over and worked inline by `adaptive`, for a client that has
+    /// several in flight.
     fn ways(batch: &[Class], estimates: &Estimates) -> [Vec<usize>; 4] {
         let mut division = Division::default();
         let mut dispatcher = Dispatcher::new(Policy::Adaptive);

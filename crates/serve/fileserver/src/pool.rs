@@ -1,5 +1,6 @@
-//! The threads that work what queues hand over. They are started when jobs wait for them: where none do, threads that never work would change
-//! how the scheduler places the others. On a host with two processors and four clients of a folder in memory, 8 idle threads cost a quarter of the rate.
+//! The threads that work what queues hand over. They are started when jobs wait for them: where none do, threads that
+//! never work would change how the scheduler places the others. On a host with two processors and four clients of a
+//! folder in memory, 8 idle threads cost a quarter of the rate.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,8 +13,8 @@ use iodyno_sys::thread::own_directory;
 
 /// How often the cost of a hand-off is measured.
 const HAND_OFFS: usize = 101;
-/// Limits of what is believed, ns: a busy host measures its load; and a job that begins soon still costs two changes of threads and a
-/// notification of its own.
+/// Limits of what is believed, ns: a busy host measures its load; and a job that begins soon still costs two changes of
+/// threads and a notification of its own.
 const LEAST_NS: u64 = 12_000;
 const MOST_NS: u64 = 40_000;
 /// When a hand-off of the calibration is given up.

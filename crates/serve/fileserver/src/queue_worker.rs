@@ -302,8 +302,8 @@ impl<R: Request> QueueWorker<R> {
     fn work_inline(&self, inline: &[usize], notify: impl Fn()) -> bool {
         let server = &self.client.server;
         let estimates = &server.estimates;
-        // The end of a request is the start of the next one, except where the client was notified in between: then it may
-        // have had the processor.
+        // The end of a request is the start of the next one, except where the client was notified in between: then it
+        // may have had the processor.
         let start = Instant::now();
         let (mut now, mut notified) = (start, 0);
         for (nth, at) in inline.iter().enumerate() {

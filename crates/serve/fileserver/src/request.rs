@@ -1,7 +1,7 @@
 //! The headers of FUSE's requests: what is asked for, and what is refused before a file system sees it.
 //!
-//! Source: the kernel's `include/uapi/linux/fuse.h`. The bytes come from a client that is not trusted, and are copied before they are
-//! checked, so that it cannot change them afterwards.
+//! Source: the kernel's `include/uapi/linux/fuse.h`. The bytes come from a client that is not trusted, and are copied
+//! before they are checked, so that it cannot change them afterwards.
 
 pub use iodyno_serve::fuse::protocol::{
     HEADER, MOST_DATA, REPLY_HEADER, WRITE_HEADER, opcode, reply_header, u32_at, u64_at,
@@ -112,7 +112,8 @@ impl Head {
         self.opcode() == WRITE && append && !self.writes_cached()
     }
 
-    /// Whether a write is of what the client's cache collected, such as changes of mapped memory. It can be for any handle of its file.
+    /// Whether a write is of what the client's cache collected, such as changes of mapped memory. It can be for any
+    /// handle of its file.
     #[must_use]
     pub fn writes_cached(&self) -> bool {
         const CACHED: u32 = 1;

@@ -139,8 +139,8 @@ impl SharedRing {
         Ok(true)
     }
 
-    /// Takes the requests that are in the ring. If there are none, and its thread is going to sleep, the client notifies it of the next
-    /// ones. `request` reads one from its chain; `None`: it cannot be answered.
+    /// Takes the requests that are in the ring. If there are none, and its thread is going to sleep, the client
+    /// notifies it of the next ones. `request` reads one from its chain; `None`: it cannot be answered.
     pub(crate) fn take<T>(
         self: &Arc<SharedRing>,
         batch: &mut Vec<T>,

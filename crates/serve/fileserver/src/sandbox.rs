@@ -1,8 +1,9 @@
-//! A server that sees nothing of the host but its folder: the sandboxes of the crate `virtiofsd`, and the process outside of them.
+//! A server that sees nothing of the host but its folder: the sandboxes of the crate `virtiofsd`, and the process
+//! outside of them.
 //!
-//! A process that has entered a sandbox can neither remove its sockets nor return, and with [`SandboxMode::Namespace`] the crate runs it in
-//! a further process. So [`split`] divides this process before: the first one stays outside. It waits, passes on that the server has to
-//! stop, and removes the sockets at the end.
+//! A process that has entered a sandbox can neither remove its sockets nor return, and with [`SandboxMode::Namespace`]
+//! the crate runs it in a further process. So [`split`] divides this process before: the first one stays outside. It
+//! waits, passes on that the server has to stop, and removes the sockets at the end.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -32,7 +33,7 @@ const STOP: u8 = b's';
 
 /// What a process in a sandbox has left of the host.
 #[derive(Debug)]
-pub struct Inside {
+pub struct SandboxChild {
     /// Where the folder is.
     pub(crate) root: PathBuf,
     /// What precedes it in the list of mounts.
@@ -46,14 +47,14 @@ pub struct Inside {
 #[derive(Debug)]
 pub enum Side {
     /// That which stays outside.
-    Outside(Outside),
+    Outside(SandboxParent),
     /// That which enters.
     Inside(Link),
 }
 
 /// The process outside of a sandbox.
 #[derive(Debug)]
-pub struct Outside {
+pub struct SandboxParent {
     server: Pid,
     link: UnixStream,
 }
@@ -76,21 +77,21 @@ pub fn split() -> io::Result<Side> {
     match sfork()? {
         0 => {
             drop(outside);
-            // A signal to the whole group, or the death of the process outside, ends the server by the process outside or its end of the
-            // link. The process between both has to wait for it.
+            // A signal to the whole group, or the death of the process outside, ends the server by the process outside
+            // or its end of the link. The process between both has to wait for it.
             for signal in [SIGHUP, SIGINT, SIGTERM] {
                 signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
             }
             Ok(Side::Inside(Link(inside)))
         }
-        child => Ok(Side::Outside(Outside {
+        child => Ok(Side::Outside(SandboxParent {
             server: Pid::from_raw(child).ok_or(Errno::CHILD)?,
             link: outside,
         })),
     }
 }
 
-impl Outside {
+impl SandboxParent {
     /// Waits until the server serves. Returns whether it does; otherwise it ends.
     #[must_use]
     pub fn is_ready(&self) -> bool {
@@ -167,8 +168,9 @@ impl Drop for Link {
     }
 }
 
-/// Enters a sandbox with this folder as its root. This process must have one thread only; with [`SandboxMode::Namespace`] a child of it
-/// returns, and it ends when the child has ended. `maps` are those of the user namespace that it gets if it does not run as root.
+/// Enters a sandbox with this folder as its root. This process must have one thread only; with
+/// [`SandboxMode::Namespace`] a child of it returns, and it ends when the child has ended. `maps` are those of the user
+/// namespace that it gets if it does not run as root.
 ///
 /// # Errors
 /// The kernel does not allow it.
@@ -177,7 +179,7 @@ pub fn enter(
     folder: &Path,
     maps: (Vec<UidMap>, Vec<GidMap>),
     clients: &UnixListener,
-) -> io::Result<Inside> {
+) -> io::Result<SandboxChild> {
     let folder = folder.canonicalize()?;
     let folder = (folder.to_str())
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "its path is not UTF-8"))?;
@@ -185,7 +187,7 @@ pub fn enter(
     let prefix = sandbox.get_mountinfo_prefix()?;
     (sandbox.enter(clients.try_clone()?.into())).map_err(reason)?;
     let missing = || io::Error::other("it has no /proc");
-    Ok(Inside {
+    Ok(SandboxChild {
         root: sandbox.get_root_dir().into(),
         prefix,
         descriptors: sandbox.get_proc_self_fd().ok_or_else(missing)?,
@@ -201,8 +203,8 @@ fn reason(error: Error) -> io::Error {
     }
 }
 
-/// Gives up all capabilities of this thread, and of those that it starts, that no request needs. `by_handle`: files are opened by
-/// their file handles.
+/// Gives up all capabilities of this thread, and of those that it starts, that no request needs. `by_handle`: files are
+/// opened by their file handles.
 ///
 /// # Errors
 /// As capset(2).

@@ -1,5 +1,5 @@
-//! Memory in which the crate `virtiofsd` carries requests out. It takes descriptor chains, so each thread has a ring with one chain in
-//! memory of its own, to which requests are copied. No client can change them there.
+//! Memory in which the crate `virtiofsd` carries requests out. It takes descriptor chains, so each thread has a ring
+//! with one chain in memory of its own, to which requests are copied. No client can change them there.
 
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;

@@ -1,7 +1,7 @@
 //! The system calls that a server may make: a filter of seccomp(2).
 //!
-//! It lists what requests need, and what starting and ending the threads that work them takes. What io_uring does for a server passes no
-//! filter, so that it is allowed only to those that use it.
+//! It lists what requests need, and what starting and ending the threads that work them takes. What io_uring does for a
+//! server passes no filter, so that it is allowed only to those that use it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -157,7 +157,8 @@ const OLDER: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[i64] = &[];
 
-/// What a server needs that mounts its folder: it unmounts it at the end, and tells the kernel of files that it passes through.
+/// What a server needs that mounts its folder: it unmounts it at the end, and tells the kernel of files that it passes
+/// through.
 const MOUNTED: &[i64] = &[libc::SYS_ioctl, libc::SYS_umount2];
 
 /// What a server needs that reads by io_uring, or gets requests by it.
@@ -176,7 +177,8 @@ pub struct Needs {
     pub io_uring: bool,
 }
 
-/// Restricts all threads of this process, and those that they start, to the system calls of a server. It cannot be undone.
+/// Restricts all threads of this process, and those that they start, to the system calls of a server. It cannot be
+/// undone.
 ///
 /// # Errors
 /// The kernel does not support filters, or this architecture is not supported.

@@ -33,9 +33,9 @@ pub struct FileServer {
 }
 
 impl FileServer {
-    /// Starts the threads of the pool and, with `adaptive`, the watchdog, and measures the cost of a hand-off. The thread that calls this loses its
-    /// supplementary groups, so that neither it nor threads that it starts create files by them; and the process may open as many files as its
-    /// hard limit allows.
+    /// Starts the threads of the pool and, with `adaptive`, the watchdog, and measures the cost of a hand-off. The
+    /// thread that calls this loses its supplementary groups, so that neither it nor threads that it starts create
+    /// files by them; and the process may open as many files as its hard limit allows.
     ///
     /// # Errors
     /// The folder cannot be opened, or a thread not be started.
@@ -84,8 +84,8 @@ impl FileServer {
         })
     }
 
-    /// Whether there are processors for the clients of all queues that are worked. Then a client that is told of the first reply of a batch
-    /// works at the same time; otherwise it would take the processor from the rest of the batch.
+    /// Whether there are processors for the clients of all queues that are worked. Then a client that is told of the
+    /// first reply of a batch works at the same time; otherwise it would take the processor from the rest of the batch.
     pub(crate) fn client_has_cpu(&self) -> bool {
         2 * self.watchdog.count_awake() <= self.cpus
     }

@@ -9,8 +9,9 @@ const LONGEST_NS: u64 = 40_000;
 /// One time of this many that the ring is empty, the thread does what does not pay, because this may have changed.
 const TRIED: u32 = 64;
 
-/// Whether spins pay: they shorten the time that a ring is empty by a third. This time is measured, smoothed: with a spin, it is that of the client; with a
-/// sleep, it is longer by the cost of being woken up. On some hosts and at some times this is 2 µs, on others 30.
+/// Whether spins pay: they shorten the time that a ring is empty by a third. This time is measured, smoothed: with a
+/// spin, it is that of the client; with a sleep, it is longer by the cost of being woken up. On some hosts and at some
+/// times this is 2 µs, on others 30.
 #[derive(Debug, Default)]
 pub(crate) struct Spin {
     /// How long the ring was empty, ns, smoothed; 0: unknown.
@@ -57,7 +58,8 @@ fn smooth(value: &mut u64, ns: u64) {
 mod tests {
     use super::*;
 
-    /// How many of 6400 times a thread spins whose client comes after `client` µs, and which is woken up after `wakes` µs more.
+    /// How many of 6400 times a thread spins whose client comes after `client` µs, and which is woken up after `wakes`
+    /// µs more.
     fn spins(spin: &mut Spin, client: u64, wakes: u64) -> u64 {
         let mut count = 0;
         for _ in 0..100 * TRIED {

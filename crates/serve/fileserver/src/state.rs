@@ -1,13 +1,15 @@
-//! The state of a client as bytes: the nodes that it knows, how often it looked them up, and the files that it has open. A server writes it for another
-//! one, which goes on with it (DEVICE_STATE of vhost-user).
+//! The state of a client as bytes: the nodes that it knows, how often it looked them up, and the files that it has
+//! open. A server writes it for another one, which goes on with it (DEVICE_STATE of vhost-user).
 //!
-//! The bytes are those of the crate `virtiofsd`, whose types they have here again, as far as they have to be checked; behind them is a seal
-//! with a checksum. `virtiofsd` ignores the seal, and writes none: both servers can go on with the state of the other one.
+//! The bytes are those of the crate `virtiofsd`, whose types they have here again, as far as they have to be checked;
+//! behind them is a seal with a checksum. `virtiofsd` ignores the seal, and writes none: both servers can go on with
+//! the state of the other one.
 //!
 //! # What must hold
 //!
-//! The bytes come from another host, by way of a front end. The crate opens what they name, so that it gets only what [`checked`] returns: names are
-//! single names within folders of the state, no file is changed by being opened, and nodes refer to each other without cycles.
+//! The bytes come from another host, by way of a front end. The crate opens what they name, so that it gets only what
+//! [`checked`] returns: names are single names within folders of the state, no file is changed by being opened, and
+//! nodes refer to each other without cycles.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Not;
@@ -169,7 +171,8 @@ impl Checked {
         &self.bytes
     }
 
-    /// The options of FUSE that the client has: the crate's server learns them from INIT only, and reads requests by them.
+    /// The options of FUSE that the client has: the crate's server learns them from INIT only, and reads requests by
+    /// them.
     pub(crate) fn options(&self) -> u64 {
         let agreed = &self.agreed;
         let acl = FsOptions::POSIX_ACL | FsOptions::DONT_MASK | FsOptions::SETXATTR_EXT;

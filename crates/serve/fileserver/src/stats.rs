@@ -1,6 +1,8 @@
-//! What a server counts: per opcode, how many requests, and how long they waited and were worked; and the sizes of batches.
+//! What a server counts: per opcode, how many requests, and how long they waited and were worked; and the sizes of
+//! batches.
 //!
-//! Threads count with relaxed atomics. Times are in buckets of powers of two with four parts each, so that a quantile is exact to 25 %.
+//! Threads count with relaxed atomics. Times are in buckets of powers of two with four parts each, so that a quantile
+//! is exact to 25 %.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,8 +1,9 @@
-//! Sends the state of a client to its front end, or receives it, while nothing else is done for this client: SET_DEVICE_STATE_FD and
-//! CHECK_DEVICE_STATE of vhost-user.
+//! Sends the state of a client to its front end, or receives it, while nothing else is done for this client:
+//! SET_DEVICE_STATE_FD and CHECK_DEVICE_STATE of vhost-user.
 //!
-//! A thread of its own does it, because the front end reads or writes the other end of the pipe after it has got the reply to its message. The
-//! thread ends when the front end has gone or the server ends: then the socket of its connection is shut down.
+//! A thread of its own does it, because the front end reads or writes the other end of the pipe after it has got the
+//! reply to its message. The thread ends when the front end has gone or the server ends: then the socket of its
+//! connection is shut down.
 
 use std::fs::File;
 use std::io;

@@ -1,7 +1,8 @@
 //! A file system for the guests of a virtual machine monitor: the server's side of vhost-user, for virtio-fs.
 //!
-//! Source: VIRTIO 1.2, section 5.11. [`iodyno_vhost`] answers the messages and checks rings. Each ring has a thread, which takes batches of
-//! requests; another thread reads messages. A thread that is held by a request is replaced ([`crate::watchdog`]).
+//! Source: VIRTIO 1.2, section 5.11. [`iodyno_vhost`] answers the messages and checks rings. Each ring has a thread,
+//! which takes batches of requests; another thread reads messages. A thread that is held by a request is replaced
+//! ([`crate::watchdog`]).
 //!
 //! # What must hold
 //!
@@ -42,12 +43,12 @@ const MOST_RINGS: u16 = 17;
 /// The front end copies the memory while requests are worked.
 const F_LOG_ALL: u64 = 1 << 26;
 
-/// Serves one client until it leaves, or `stopping` is set and its socket is shut down for reading. Requests in flight are answered first.
-/// `told` gets what its user has to know of the transfer of its state.
+/// Serves one client until it leaves, or `stopping` is set and its socket is shut down for reading. Requests in flight
+/// are answered first. `told` gets what its user has to know of the transfer of its state.
 ///
 /// # Errors
-/// Those of the connection, and of what the client asks for; the folder cannot be opened; requests do not end while the server is
-/// stopping.
+/// Those of the connection, and of what the client asks for; the folder cannot be opened; requests do not end while the
+/// server is stopping.
 pub fn serve(
     stream: UnixStream,
     server: &Arc<FileServer>,

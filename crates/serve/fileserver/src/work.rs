@@ -20,8 +20,8 @@ pub(crate) trait Request: RequestBuffers + Send + 'static {
     fn taken(&self) -> Instant;
     /// It is handed over to the pool.
     fn handed_over(&mut self);
-    /// It was answered. `notify`: the client must learn of it at once. Otherwise the queue's thread notifies it when its
-    /// batch ends.
+    /// It was answered. `notify`: the client must learn of it at once. Otherwise the queue's thread notifies it when
+    /// its batch ends.
     fn answered(self, answered: Answered, notify: bool);
 }
 

@@ -1,4 +1,5 @@
-//! The server of a folder that is mounted on this host, on storage that hangs. What it does on storage that works is in the tests of the program.
+//! The server of a folder that is mounted on this host, on storage that hangs. What it does on storage that works is in
+//! the tests of the program.
 
 mod hanging;
 

@@ -1,9 +1,9 @@
-//! Dispatch policies in virtual time: a client with a number of requests in flight, a queue's thread, and a pool, against laws of service
-//! times. Nothing here depends on the host.
+//! Dispatch policies in virtual time: a client with a number of requests in flight, a queue's thread, and a pool,
+//! against laws of service times. Nothing here depends on the host.
 //!
-//! The model: a request needs a processor for some time, and then waits for a device. The thread of the queue has a processor of its own and
-//! does one after the other. The threads of the pool share one processor, on which each also has to be woken, and wait at the
-//! same time. So it is on a host with two processors and one or more fast disks.
+//! The model: a request needs a processor for some time, and then waits for a device. The thread of the queue has a
+//! processor of its own and does one after the other. The threads of the pool share one processor, on which each also
+//! has to be woken, and wait at the same time. So it is on a host with two processors and one or more fast disks.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -219,7 +219,8 @@ fn adaptive_regrets_less_than_every_fixed_policy() {
                 *worst = worst.min(best / duration);
             }
             let ratio = best / duration("adaptive", law, depth) as f64;
-            // Where requests are no slower than a hand-off, a second processor could gain up to 40 %, for twice the CPU time.
+            // Where requests are no slower than a hand-off, a second processor could gain up to 40 %, for twice the CPU
+            // time.
             let slow = !matches!(law, Law::Constant(..=10_000) | Law::Cached(_, _, 1));
             assert!(
                 ratio > if slow { 0.8 } else { 0.55 },

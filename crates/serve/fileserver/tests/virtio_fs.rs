@@ -1,4 +1,5 @@
-//! The server of virtio-fs, seen by a guest that this file plays: a front end of vhost-user with rings in its own memory.
+//! The server of virtio-fs, seen by a guest that this file plays: a front end of vhost-user with rings in its own
+//! memory.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -298,8 +299,8 @@ fn chains_that_break_the_rules_end_in_errors_and_the_server_lives() {
     guest.leaves().unwrap();
 }
 
-/// The length of the reply to a STATFS whose chain is an indirect table of this many descriptors: one for the request, which the others
-/// follow. The last one says that `more` follow.
+/// The length of the reply to a STATFS whose chain is an indirect table of this many descriptors: one for the request,
+/// which the others follow. The last one says that `more` follow.
 fn indirect(guest: &mut Guest, links: u16, more: bool) -> u32 {
     let slot = guest.rings[1].free.pop_front().unwrap();
     let (place, table) = (guest.place(1, slot), guest.place(1, SIZE - 1));
@@ -816,7 +817,8 @@ fn reads_that_the_page_cache_has_are_worked_by_the_queue_and_the_rest_by_the_poo
     guest.leaves().unwrap();
 }
 
-/// Runs a test with a guest of each policy, its open file `hangs`, and the reads of it that wait for an answer. The folder has a file `data` too.
+/// Runs a test with a guest of each policy, its open file `hangs`, and the reads of it that wait for an answer. The
+/// folder has a file `data` too.
 fn with_storage_that_hangs(
     policies: &[&str],
     test: impl Fn(&Arc<FileServer>, &mut Guest, (u64, u64), &FileThatHangs),
@@ -984,7 +986,8 @@ fn transfers_that_hang_hold_no_queue_and_are_answered_by_the_thread_that_started
     });
 }
 
-/// Puts a read that hangs into the ring whose requests are all worked by its thread, and behind it, in the same batch, others.
+/// Puts a read that hangs into the ring whose requests are all worked by its thread, and behind it, in the same batch,
+/// others.
 fn holds_first_ring(guest: &mut Guest, file: (u64, u64), others: usize) -> (u16, Vec<u16>) {
     let body = io_body(file.1, 0, 4096);
     let hangs = guest.puts_into(0, READ, file.0, &body, 4096);

@@ -1,9 +1,11 @@
-//! What servers of one file cost, side by side: a mirror of one leg by NBD, vhost-user-blk and FUSE with a loop device, nbdkit by NBD, and
-//! qemu-storage-daemon by both; and the file without a server. Prints the time of a request and the CPU time of the server's process, the
-//! median of some rounds in which the servers take turns. Servers that are not installed, or need root, are left out. What the kernel's
-//! threads of a loop device need is not part of the server's CPU time.
+//! What servers of one file cost, side by side: a mirror of one leg by NBD, vhost-user-blk and FUSE with a loop device,
+//! nbdkit by NBD, and qemu-storage-daemon by both; and the file without a server. Prints the time of a request and the
+//! CPU time of the server's process, the median of some rounds in which the servers take turns. Servers that are not
+//! installed, or need root, are left out. What the kernel's threads of a loop device need is not part of the server's
+//! CPU time.
 //!
-//! The file is in /dev/shm, or PEERS_DIR, so that what is printed is overhead. Compare columns of one run only, and not with the load of another host.
+//! The file is in /dev/shm, or PEERS_DIR, so that what is printed is overhead. Compare columns of one run only, and not
+//! with the load of another host.
 #![allow(clippy::print_stdout, reason = "prints its results")]
 
 use std::fs::{File, OpenOptions};

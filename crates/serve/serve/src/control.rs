@@ -1,11 +1,12 @@
-//! Management of a mirror while it is served: commands connect to a Unix socket of the server that only its user may connect to.
+//! Management of a mirror while it is served: commands connect to a Unix socket of the server that only its user may
+//! connect to.
 //!
-//! The name of the socket has the UUID of the mirror, so that any leg leads to it. Each connection has one [`Request`], and then
-//! answers ([`Said`]) until [`Said::Done`] or [`Said::Failed`]; each is a line of JSON. A command that goes away does not end what it
-//! asked for.
+//! The name of the socket has the UUID of the mirror, so that any leg leads to it. Each connection has one [`Request`],
+//! and then answers ([`ControlReply`]) until [`ControlReply::Done`] or [`ControlReply::Failed`]; each is a line of JSON. A command that goes
+//! away does not end what it asked for.
 //!
-//! One change of the legs happens at a time. A leg that leaves is closed when its last op has returned, and not before: until then
-//! nobody else may use it.
+//! One change of the legs happens at a time. A leg that leaves is closed when its last op has returned, and not before:
+//! until then nobody else may use it.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -72,7 +73,7 @@ pub enum Request {
 
 /// An answer of the server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Said {
+pub enum ControlReply {
     /// The state.
     State(State),
     /// See [`Request::Counts`].
@@ -188,7 +189,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the server of the mirror that has these legs. `None`: this user does not serve it, or no leg has a valid superblock.
+    /// Connects to the server of the mirror that has these legs. `None`: this user does not serve it, or no leg has a
+    /// valid superblock.
     pub fn of_legs(paths: &[PathBuf]) -> Option<Client> {
         let mirror = paths.iter().find_map(|path| {
             let leg = legs::open(std::slice::from_ref(path), Purpose::Look).ok()?;
@@ -204,15 +206,15 @@ impl Client {
     ///
     /// # Errors
     /// If the server ends before.
-    pub fn ask(mut self, request: &Request, mut said: impl FnMut(Said)) -> io::Result<()> {
+    pub fn ask(mut self, request: &Request, mut said: impl FnMut(ControlReply)) -> io::Result<()> {
         say(self.stream.get_ref(), request)?;
         loop {
             let mut line = String::new();
             if self.stream.read_line(&mut line)? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            let answer: Said = serde_json::from_str(&line)?;
-            let last = matches!(answer, Said::Done | Said::Failed { .. });
+            let answer: ControlReply = serde_json::from_str(&line)?;
+            let last = matches!(answer, ControlReply::Done | ControlReply::Failed { .. });
             said(answer);
             if last {
                 return Ok(());
@@ -229,8 +231,8 @@ fn say(mut stream: &UnixStream, what: &impl Serialize) -> io::Result<()> {
 
 // ---- Server ----
 
-/// The server's end, which answers commands in threads of its own. The socket is removed when it is dropped; the threads end with the
-/// process.
+/// The server's end, which answers commands in threads of its own. The socket is removed when it is dropped; the
+/// threads end with the process.
 #[derive(Debug)]
 pub struct Control {
     _socket: Listener,
@@ -289,7 +291,8 @@ impl Control {
         })
     }
 
-    /// Closes and unlocks all legs. To be called when the mirror has ended. A command that changes them keeps them until it ends.
+    /// Closes and unlocks all legs. To be called when the mirror has ended. A command that changes them keeps them
+    /// until it ends.
     pub fn release_legs(&self) {
         if let Ok(mut legs) = self.shared.legs.try_lock() {
             legs.clear();
@@ -319,13 +322,13 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
                     Err(error) => Err(fault(format!("the request is not valid: {error}"))),
                 };
                 // A command that has gone does not want it.
-                let _ = say(&stream, &last.err().map_or(Said::Done, failed));
+                let _ = say(&stream, &last.err().map_or(ControlReply::Done, failed));
             });
     }
 }
 
-fn failed(refused: Refused) -> Said {
-    Said::Failed {
+fn failed(refused: Refused) -> ControlReply {
+    ControlReply::Failed {
         faults: refused.faults,
         by_guard: refused.by_guard,
     }
@@ -357,13 +360,13 @@ impl Shared {
         match request {
             Request::Status => {
                 let state = self.state()?;
-                let _ = say(stream, &Said::State(state));
+                let _ = say(stream, &ControlReply::State(state));
                 Ok(())
             }
             Request::Counts => {
                 let totals = self.handle.queues().board().totals();
                 let (requests, commands) = (totals.requests, totals.commands);
-                let _ = say(stream, &Said::Counts { requests, commands });
+                let _ = say(stream, &ControlReply::Counts { requests, commands });
                 Ok(())
             }
             Request::Scrub { from } => self.scrub(from.as_deref(), stream),
@@ -506,7 +509,7 @@ impl Shared {
             self.changed(ask, explain)?;
             let _ = say(
                 stream,
-                &Said::Note(format!("`{shown}` was taken back and is copied to")),
+                &ControlReply::Note(format!("`{shown}` was taken back and is copied to")),
             );
             return Ok(uuid);
         }
@@ -541,7 +544,7 @@ impl Shared {
         legs.push((uuid, leg));
         let _ = say(
             stream,
-            &Said::Note(format!("`{shown}` was added and is copied to")),
+            &ControlReply::Note(format!("`{shown}` was added and is copied to")),
         );
         Ok(uuid)
     }
@@ -604,7 +607,7 @@ impl Shared {
                 let note = format!(
                     "`{shown}` was removed, and stays open: it has not returned all requests"
                 );
-                let _ = say(stream, &Said::Note(note));
+                let _ = say(stream, &ControlReply::Note(note));
                 return Ok(());
             }
             thread::sleep(PROGRESS / 20);
@@ -618,7 +621,7 @@ impl Shared {
                 error.message
             ),
         };
-        let _ = say(stream, &Said::Note(note));
+        let _ = say(stream, &ControlReply::Note(note));
         Ok(())
     }
 
@@ -652,7 +655,7 @@ impl Shared {
             }
             let length = status.geometry.length;
             let done = length.saturating_sub(status.to_copy);
-            let _ = say(stream, &Said::Progress(done, length));
+            let _ = say(stream, &ControlReply::Progress(done, length));
             thread::sleep(PROGRESS / 4);
         }
     }
@@ -702,14 +705,14 @@ impl Shared {
         loop {
             let said = match found.recv_timeout(PROGRESS) {
                 Ok((Notice::Scrubbed { differ, unread }, _)) => {
-                    let _ = say(stream, &Said::Scrubbed(differ, unread));
+                    let _ = say(stream, &ControlReply::Scrubbed(differ, unread));
                     return Ok(());
                 }
-                Ok((notice, names)) => Said::Found(described(notice, &names)),
+                Ok((notice, names)) => ControlReply::Found(described(notice, &names)),
                 Err(RecvTimeoutError::Timeout) => {
                     let status = self.status()?;
                     let done = status.scrubbed.unwrap_or_default();
-                    Said::Progress(done, status.geometry.length)
+                    ControlReply::Progress(done, status.geometry.length)
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(ended()),
             };

@@ -1,7 +1,7 @@
 //! Makes mirrors and changes the legs of mirrors that are not running.
 //!
-//! An update writes one copy of each superblock durably, and then the other one, so that a crash leaves the mirror of before or of
-//! after it.
+//! An update writes one copy of each superblock durably, and then the other one, so that a crash leaves the mirror of
+//! before or of after it.
 
 use std::path::PathBuf;
 
@@ -25,8 +25,8 @@ pub struct Created {
     pub equal: bool,
 }
 
-/// Makes a mirror of these files and devices. Its content is that of the first leg, and the others are copied to when it is
-/// served first, unless they are blank or `assumed` to be equal.
+/// Makes a mirror of these files and devices. Its content is that of the first leg, and the others are copied to when
+/// it is served first, unless they are blank or `assumed` to be equal.
 ///
 /// # Errors
 /// Everything that prevents it; nothing was written then, unless a leg failed.

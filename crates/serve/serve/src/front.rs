@@ -1,9 +1,10 @@
-//! The NBD server: a socket, and a thread for each connection, which receives requests, reads from legs itself ([`Reader`]), and sends
-//! replies. Short replies of the thread of the mirror are sent by that thread, if the socket has room for them: waking another one
-//! would take longer.
+//! The NBD server: a socket, and a thread for each connection, which receives requests, reads from legs itself
+//! ([`Reader`]), and sends replies. Short replies of the thread of the mirror are sent by that thread, if the socket
+//! has room for them: waking another one would take longer.
 //!
-//! A connection may have a limited number of requests and bytes in flight, and so may all together; then it receives no more requests until
-//! replies were sent. When a connection ends, its requests in flight end as well, and their replies are dropped.
+//! A connection may have a limited number of requests and bytes in flight, and so may all together; then it receives no
+//! more requests until replies were sent. When a connection ends, its requests in flight end as well, and their replies
+//! are dropped.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -257,7 +258,8 @@ impl Front {
         Ok(front)
     }
 
-    /// Ends all connections after their last replies. To be called when the mirror has ended. The socket is removed when the front is dropped.
+    /// Ends all connections after their last replies. To be called when the mirror has ended. The socket is removed
+    /// when the front is dropped.
     pub fn stop(&self) {
         self.shared.stopping.store(true, Ordering::Relaxed);
         let connections = self.shared.connections();
@@ -346,8 +348,8 @@ impl Shared {
 struct Memory(AtomicUsize);
 
 impl Memory {
-    /// Takes some, if there is enough, or the request is `alone` in its connection: clients that do not read their replies must not stop
-    /// the others.
+    /// Takes some, if there is enough, or the request is `alone` in its connection: clients that do not read their
+    /// replies must not stop the others.
     fn take(&self, bytes: usize, alone: bool) -> bool {
         let used = self.0.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let taken = alone || used <= MOST_BYTES_OF_ALL;

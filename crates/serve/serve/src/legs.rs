@@ -1,7 +1,7 @@
 //! Legs: opened by the guard, locked, and what is stored on them.
 //!
-//! A leg that may be written is held exclusively: a device by the kernel (O_EXCL), a file by flock. What is decided from its
-//! superblock is read after that.
+//! A leg that may be written is held exclusively: a device by the kernel (O_EXCL), a file by flock. What is decided
+//! from its superblock is read after that.
 
 use std::fs::{File, Metadata};
 use std::io;

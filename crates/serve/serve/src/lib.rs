@@ -1,11 +1,11 @@
 //! Servers of storage: a mirror on real legs, and the servers of NBD, vhost-user and FUSE in front of it.
 //!
-//! [`legs`] opens legs by the guard and reads what is stored on them; [`format`] writes superblocks: it makes mirrors and changes
-//! their legs. [`queue`] is the thread that runs the state machine of `iodyno_mirror` and performs its orders; the threads of queues read from
-//! legs by a [`reader`]. [`nbd`] is the
-//! protocol, without sockets; [`front`] serves it on a socket. [`vhost_user`] serves a virtual machine monitor: threads have its rings, whose
-//! requests [`virtio_blk`] reads, in the memory that it shares. [`fuse`] has
-//! the transports of FUSE, and serves a mirror as a file of this host. [`control`] changes and compares the legs of a mirror that is served.
+//! [`legs`] opens legs by the guard and reads what is stored on them; [`format`] writes superblocks: it makes mirrors
+//! and changes their legs. [`queue`] is the thread that runs the state machine of `iodyno_mirror` and performs its
+//! orders; the threads of queues read from legs by a [`reader`]. [`nbd`] is the protocol, without sockets; [`front`]
+//! serves it on a socket. [`vhost_user`] serves a virtual machine monitor: threads have its rings, whose requests
+//! [`virtio_blk`] reads, in the memory that it shares. [`fuse`] has the transports of FUSE, and serves a mirror as a
+//! file of this host. [`control`] changes and compares the legs of a mirror that is served.
 
 mod buffer_pool;
 pub mod control;
@@ -33,9 +33,10 @@ pub fn name_process() {
     }
 }
 
-/// Keeps this process from waiting for its own storage: its memory is locked, and the kernel gets memory for it without writing to
-/// disks. Otherwise a mirror that is used as a block device on its own host may deadlock if memory is short. `guests`: memory of virtual
-/// machines will be mapped; then pages are locked when they are used, because locking gets all of them. Returns warnings.
+/// Keeps this process from waiting for its own storage: its memory is locked, and the kernel gets memory for it without
+/// writing to disks. Otherwise a mirror that is used as a block device on its own host may deadlock if memory is short.
+/// `guests`: memory of virtual machines will be mapped; then pages are locked when they are used, because locking gets
+/// all of them. Returns warnings.
 pub fn stay_in_memory(guests: bool) -> Vec<Diagnostic> {
     let effective = capabilities(None).map(|sets| sets.effective);
     let may = |which| effective.is_ok_and(|set| set.contains(which));

@@ -1,8 +1,9 @@
 //! The server's side of the NBD protocol: fixed newstyle negotiation and simple replies.
 //!
-//! Source: the protocol's description `proto.md` of the NBD project. There is one export, whose name is empty. Commands are reads,
-//! writes, writes of zeros and flushes, with FUA. What a client sends is never trusted: lengths are limited before anything is allocated, unknown
-//! options and commands get the protocol's error, and a client that breaks the framing is disconnected.
+//! Source: the protocol's description `proto.md` of the NBD project. There is one export, whose name is empty. Commands
+//! are reads, writes, writes of zeros and flushes, with FUA. What a client sends is never trusted: lengths are limited
+//! before anything is allocated, unknown options and commands get the protocol's error, and a client that breaks the
+//! framing is disconnected.
 
 use std::io::{self, Read, Write};
 

@@ -1,10 +1,11 @@
 //! The thread of a mirror: it runs the state machine, performs its orders on the legs, and answers requests.
 //!
-//! The threads of queues read from legs without it ([`crate::reader`]); it is queue 0 of the mirror, carries out all other requests, and
-//! those reads that need it.
+//! The threads of queues read from legs without it ([`crate::reader`]); it is queue 0 of the mirror, carries out all
+//! other requests, and those reads that need it.
 //!
 //! Requests come by a channel, and an eventfd that the ring reads wakes the thread. Each leg has a queue
-//! ([`LegQueue`]), which limits, sorts and merges reads and writes of data; flushes and blocks of the superblock and the log bypass it.
+//! ([`LegQueue`]), which limits, sorts and merges reads and writes of data; flushes and blocks of the superblock and
+//! the log bypass it.
 //!
 //! # What must hold
 //!
@@ -27,12 +28,14 @@
 //!
 //! # Delayed legs
 //!
-//! A leg may take the time of a simulated disk: an op ends when the kernel has performed it and the model of the disk has ended it too.
+//! A leg may take the time of a simulated disk: an op ends when the kernel has performed it and the model of the disk
+//! has ended it too.
 //!
 //! # Lanes
 //!
-//! A leg uses a lane of the ring: slots and a place in its table of files. Two lanes more than legs are reserved, so that a leg can be
-//! added while one that it replaces still holds requests. A lane is free again when the leg was removed and its last op returned.
+//! A leg uses a lane of the ring: slots and a place in its table of files. Two lanes more than legs are reserved, so
+//! that a leg can be added while one that it replaces still holds requests. A lane is free again when the leg was
+//! removed and its last op returned.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -111,7 +114,8 @@ pub struct Request {
     pub offset: u64,
     /// Length, bytes.
     pub length: u32,
-    /// The bytes of a write; empty: zeros. For a read, a buffer for the bytes, of any length and content. The reply returns it.
+    /// The bytes of a write; empty: zeros. For a read, a buffer for the bytes, of any length and content. The reply
+    /// returns it.
     pub payload: Vec<u8>,
     /// Whether zeros may be holes in legs that are files.
     pub holes: bool,
@@ -140,7 +144,8 @@ pub trait Direct: std::fmt::Debug + Send + Sync {
 }
 
 impl ReplyTo {
-    /// To a thread that waits for the receiver and has at most this many requests in flight: with more, the mirror would wait.
+    /// To a thread that waits for the receiver and has at most this many requests in flight: with more, the mirror
+    /// would wait.
     pub fn new(most: usize) -> (ReplyTo, Receiver<Reply>) {
         ReplyTo::with(None, most)
     }
@@ -211,8 +216,8 @@ impl Reply {
     }
 }
 
-/// What a thread that manages the mirror asks for. Changes are answered when they are recorded; see the events of the mirror with the
-/// same names for their errors.
+/// What a thread that manages the mirror asks for. Changes are answered when they are recorded; see the events of the
+/// mirror with the same names for their errors.
 #[derive(Debug)]
 pub enum Ask {
     /// The state of the mirror.
@@ -385,8 +390,8 @@ impl Place {
     }
 }
 
-/// Looks at the place of a leg until the leg is removed, or the mirror ends. It has a thread of its own, which waits for its own file system
-/// only, and for which nobody waits.
+/// Looks at the place of a leg until the leg is removed, or the mirror ends. It has a thread of its own, which waits
+/// for its own file system only, and for which nobody waits.
 fn watch_place(queues: Arc<Queues>, leg: usize) -> Result<(), BackendError> {
     let watch = move || {
         loop {
@@ -484,8 +489,8 @@ impl Queues {
         Ok(arena)
     }
 
-    /// Takes the buffers of a ring that has ended; `None`: the kernel still has some, and they are lost. Those of one ring are kept for the
-    /// next one.
+    /// Takes the buffers of a ring that has ended; `None`: the kernel still has some, and they are lost. Those of one
+    /// ring are kept for the next one.
     pub(crate) fn put_arena(&self, arena: Option<Arena>) {
         let Some(arena) = arena else { return };
         let mut arenas = self.arenas();
@@ -644,8 +649,8 @@ pub enum Task {
     Scrub(Option<usize>),
 }
 
-/// Runs the mirror in this thread until it was told to stop, or its task has ended, and nothing is in flight. All legs of its table
-/// are given in order. Notices come with the names of all legs.
+/// Runs the mirror in this thread until it was told to stop, or its task has ended, and nothing is in flight. All legs
+/// of its table are given in order. Notices come with the names of all legs.
 ///
 /// # Errors
 /// If the ring fails. Failed legs are notices.
@@ -705,7 +710,7 @@ impl Entry {
 
 /// What a slot of the ring does: several entries with adjacent ranges, or one.
 #[derive(Debug)]
-struct Flight {
+struct InFlightIo {
     leg: usize,
     entries: Vec<u32>,
     /// The command of the leg's queue, by its first request.
@@ -878,7 +883,7 @@ struct Server<'a> {
     free_entries: Vec<u32>,
     /// Empty lists of entries, for the next flights.
     lists: Vec<Vec<u32>>,
-    flights: Vec<Option<Flight>>,
+    flights: Vec<Option<InFlightIo>>,
     free_slots: Vec<Vec<u32>>,
     backend: UringBackend,
     clock: MonotonicClock,
@@ -1055,7 +1060,8 @@ impl<'a> Server<'a> {
         self.serve()
     }
 
-    /// Closes all legs, as far as nothing is in flight. The ring would close them a moment after the end of the process.
+    /// Closes all legs, as far as nothing is in flight. The ring would close them a moment after the end of the
+    /// process.
     fn release_legs(&mut self) {
         self.shared.change(|table| table.legs.clear());
         self.held.clear();
@@ -1671,7 +1677,7 @@ impl<'a> Server<'a> {
             } => KernelKind::Read,
             _ => kind,
         };
-        self.flights[slot as usize] = Some(Flight {
+        self.flights[slot as usize] = Some(InFlightIo {
             leg,
             entries,
             command,

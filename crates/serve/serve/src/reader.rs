@@ -1,7 +1,8 @@
-//! Reads of one queue, on the thread of that queue: it chooses legs, sends reads to them by a ring of its own, and gets what they return.
-//! The thread of the mirror is not involved, except where [`iodyno_mirror::shared`] demands it.
+//! Reads of one queue, on the thread of that queue: it chooses legs, sends reads to them by a ring of its own, and gets
+//! what they return. The thread of the mirror is not involved, except where [`iodyno_mirror::shared`] demands it.
 //!
-//! The ring also waits for what else wakes the thread: sockets, events of guests, and replies of the thread of the mirror.
+//! The ring also waits for what else wakes the thread: sockets, events of guests, and replies of the thread of the
+//! mirror.
 //!
 //! # What must hold
 //!
@@ -91,7 +92,7 @@ struct Read {
 
 /// Reads in a slot, adjacent in this order.
 #[derive(Debug)]
-struct Flight {
+struct InFlightRead {
     leg: usize,
     /// The command of the leg's queue.
     command: u32,
@@ -127,7 +128,7 @@ pub struct Reader {
     reads: Vec<Option<Read>>,
     free_reads: Vec<u32>,
     lists: Vec<Vec<u32>>,
-    flights: Vec<Option<Flight>>,
+    flights: Vec<Option<InFlightRead>>,
     free_slots: Vec<u32>,
     /// Slots whose bytes were passed on by the last turn.
     delivered: Vec<u32>,
@@ -347,8 +348,8 @@ impl Reader {
         }
     }
 
-    /// Issues what can be issued, and waits until something happened, but at most this long, ns. Bytes of reads that ended before are
-    /// gone.
+    /// Issues what can be issued, and waits until something happened, but at most this long, ns. Bytes of reads that
+    /// ended before are gone.
     ///
     /// # Errors
     /// The ring failed.
@@ -509,7 +510,7 @@ impl Reader {
         let following = |entry: &u32| queue.next_request(*entry);
         reads.extend(std::iter::successors(Some(command.first), following));
         let slot = self.free_slots.pop().expect("one is free");
-        self.flights[slot as usize] = Some(Flight {
+        self.flights[slot as usize] = Some(InFlightRead {
             leg,
             command: command.first,
             reads,

@@ -1,5 +1,6 @@
-//! The threads that serve the rings of a client of vhost-user: each reads from legs itself ([`crate::reader`]) and has one ring or
-//! several. The thread that gets the messages of the client gives them their rings and what else they need, by [`RingCommands`].
+//! The threads that serve the rings of a client of vhost-user: each reads from legs itself ([`crate::reader`]) and has
+//! one ring or several. The thread that gets the messages of the client gives them their rings and what else they need,
+//! by [`RingCommands`].
 //!
 //! What must hold is said in [`crate::vhost_user`].
 
@@ -346,7 +347,8 @@ impl RingThread {
 
     // ---- Requests ----
 
-    /// Waits for a command, a reply, the end of a read, or a request in a ring that runs, but at most this long, ns. Answers what has ended.
+    /// Waits for a command, a reply, the end of a read, or a request in a ring that runs, but at most this long, ns.
+    /// Answers what has ended.
     fn wait(&mut self, most_ns: Option<u64>) -> io::Result<()> {
         for (number, ring) in self.rings.iter() {
             if ring.ring.runs() {

@@ -1,7 +1,7 @@
 //! A disk for the guests of a virtual machine monitor: the server's side of vhost-user, for block devices.
 //!
-//! [`iodyno_vhost`] answers the messages and checks rings; [`crate::virtio_blk`] reads the requests. A thread gets the messages of a
-//! connection; its rings are served by [`crate::ring_thread`].
+//! [`iodyno_vhost`] answers the messages and checks rings; [`crate::virtio_blk`] reads the requests. A thread gets the
+//! messages of a connection; its rings are served by [`crate::ring_thread`].
 //!
 //! # What must hold
 //!

@@ -1,8 +1,9 @@
 //! Requests of a virtio block device, read from the memory of a client and answered there.
 //!
-//! Source: Virtual I/O Device (VIRTIO) 1.2, section 5.2. What a client writes is never trusted: a chain is read once, its lengths are
-//! limited before anything is allocated, and its addresses are checked by each access. The data of a write are copied before the
-//! request goes on, because a client may change them meanwhile. Lists and buffers are used again.
+//! Source: Virtual I/O Device (VIRTIO) 1.2, section 5.2. What a client writes is never trusted: a chain is read once,
+//! its lengths are limited before anything is allocated, and its addresses are checked by each access. The data of a
+//! write are copied before the request goes on, because a client may change them meanwhile. Lists and buffers are used
+//! again.
 
 use iodyno_mirror::core::{Access, Errno};
 use iodyno_vhost::{DescriptorTable, visit_chain};
@@ -41,7 +42,8 @@ const STATUS_UNSUPP: u8 = 2;
 
 const EOPNOTSUPP: Errno = 95;
 
-/// The request has to be durable before it completes only where this was not negotiated, or the client switched the cache off.
+/// The request has to be durable before it completes only where this was not negotiated, or the client switched the
+/// cache off.
 const F_FLUSH: u64 = 1 << 9;
 const F_SIZE_MAX: u64 = 1 << 1;
 const F_SEG_MAX: u64 = 1 << 2;
@@ -78,7 +80,8 @@ impl Disk {
         always | F_WRITE_ZEROES | trims
     }
 
-    /// Whether writes are durable when they complete, with these negotiated features and the client's choice of a write cache.
+    /// Whether writes are durable when they complete, with these negotiated features and the client's choice of a write
+    /// cache.
     pub fn writes_through(features: u64, writeback: bool) -> bool {
         features & F_FLUSH == 0 || (features & F_CONFIG_WCE != 0 && !writeback)
     }
@@ -105,7 +108,8 @@ impl Disk {
         (offset..offset.saturating_add(length)).map(at).collect()
     }
 
-    /// The client's choice of a write cache, if it writes this into the configuration. `None`: these bytes cannot be written.
+    /// The client's choice of a write cache, if it writes this into the configuration. `None`: these bytes cannot be
+    /// written.
     pub fn chosen(offset: usize, bytes: &[u8]) -> Option<bool> {
         match bytes {
             [writeback] if offset == CONFIG_WRITEBACK => Some(*writeback != 0),
@@ -113,7 +117,8 @@ impl Disk {
         }
     }
 
-    /// Reads the request whose chain begins with `head`. `None`: it has no place for a status, so that it cannot be answered.
+    /// Reads the request whose chain begins with `head`. `None`: it has no place for a status, so that it cannot be
+    /// answered.
     pub fn request(
         &self,
         memory: &GuestMemoryMmap,
@@ -370,7 +375,8 @@ impl ReplyPlace {
     }
 }
 
-/// The parts that a chain sends, and the place for its answer: its last byte is the status. `None`: it has none, or is not valid.
+/// The parts that a chain sends, and the place for its answer: its last byte is the status. `None`: it has none, or is
+/// not valid.
 fn parts(
     memory: &GuestMemoryMmap,
     table: DescriptorTable,

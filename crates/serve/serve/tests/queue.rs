@@ -1,5 +1,5 @@
-//! The thread of a mirror, on files: it allocates nothing for a request, as counted by the allocator, and its legs can take the time of
-//! simulated disks.
+//! The thread of a mirror, on files: it allocates nothing for a request, as counted by the allocator, and its legs can
+//! take the time of simulated disks.
 #![allow(clippy::print_stderr, reason = "tells why a test is skipped")]
 
 use std::fs::File;
@@ -39,8 +39,8 @@ fn served_files<T>(delay: Option<&str>, work: impl FnOnce(&Handle) -> Option<T>)
     served(&paths, delay, work)
 }
 
-/// Serves a mirror of these files or devices during `work`, which returns `None` if there was no reply. Missing files are made. `None`: it
-/// cannot be served here.
+/// Serves a mirror of these files or devices during `work`, which returns `None` if there was no reply. Missing files
+/// are made. `None`: it cannot be served here.
 fn served<T>(
     paths: &[PathBuf],
     delay: Option<&str>,

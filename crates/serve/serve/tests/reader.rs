@@ -147,8 +147,8 @@ impl Client {
         assert_eq!(reply.errno, 0);
     }
 
-    /// Reads blocks all at once, by the queue if it may. Calls `each` with the block, the value in it, and whether the mirror had to
-    /// read it because a leg failed.
+    /// Reads blocks all at once, by the queue if it may. Calls `each` with the block, the value in it, and whether the
+    /// mirror had to read it because a leg failed.
     fn read(&mut self, blocks: &[u64], mut each: impl FnMut(u64, u64, bool)) {
         let mut open = 0;
         // Whoever has reads in its ring waits for nothing else.

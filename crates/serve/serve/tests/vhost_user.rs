@@ -1,5 +1,5 @@
-//! The front for virtual machine monitors, with a client that takes the place of one: it keeps the record of requests in flight, and
-//! connects again after the server was killed.
+//! The front for virtual machine monitors, with a client that takes the place of one: it keeps the record of requests
+//! in flight, and connects again after the server was killed.
 #![allow(clippy::print_stderr, reason = "tells why a test is skipped")]
 
 use std::fs::File;
@@ -170,7 +170,8 @@ impl Memory {
         bytes
     }
 
-    /// Writes the descriptors and the header of a request, with data that are all the same. Its chain begins with descriptor 3 × `number`.
+    /// Writes the descriptors and the header of a request, with data that are all the same. Its chain begins with
+    /// descriptor 3 × `number`.
     fn prepare(&self, number: u16, kind: u32, block: u64, data: u8) {
         let n = u64::from(number);
         let mut header = kind.to_le_bytes().to_vec();

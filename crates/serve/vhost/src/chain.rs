@@ -23,9 +23,9 @@ pub struct Part {
     pub writable: bool,
 }
 
-/// Calls `visit` for each part of the chain that begins with the descriptor `head`: first those that the device reads, then those that it
-/// writes. `None`: the chain is a loop, leaves its table or the memory, has another order, or is longer than VIRTIO permits (4 GiB); or
-/// `visit` returned `None`. Some parts were visited before.
+/// Calls `visit` for each part of the chain that begins with the descriptor `head`: first those that the device reads,
+/// then those that it writes. `None`: the chain is a loop, leaves its table or the memory, has another order, or is
+/// longer than VIRTIO permits (4 GiB); or `visit` returned `None`. Some parts were visited before.
 pub fn visit_chain(
     memory: &GuestMemoryMmap,
     mut table: DescriptorTable,

@@ -26,8 +26,8 @@ const F_INDIRECT: u64 = 1 << 28;
 const F_EVENT_INDEX: u64 = 1 << 29;
 const F_VERSION_1: u64 = 1 << 32;
 
-/// A device of one front end: threads that process the requests of its rings. Numbers of rings are less than [`Device::RINGS`]. An error
-/// ends the connection.
+/// A device of one front end: threads that process the requests of its rings. Numbers of rings are less than
+/// [`Device::RINGS`]. An error ends the connection.
 pub trait Device {
     /// The number of its rings.
     const RINGS: u16;
@@ -50,8 +50,8 @@ pub trait Device {
     /// Calls [`Ring::stop`], and returns when all requests of the ring in flight were answered.
     fn stop(&mut self, number: usize) -> Result<()>;
 
-    /// Uses this memory in place of earlier memory. All requests in flight were answered, and no thread has the earlier memory when this
-    /// returns.
+    /// Uses this memory in place of earlier memory. All requests in flight were answered, and no thread has the earlier
+    /// memory when this returns.
     fn set_memory(&mut self, memory: &ClientMemory) -> Result<()>;
 
     /// The features that the client has chosen.

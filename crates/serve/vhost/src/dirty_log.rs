@@ -1,5 +1,6 @@
-//! The pages of a client's memory that its server has written, for a front end that copies this memory while requests are worked: a bitmap that both
-//! share (SET_LOG_BASE and `VHOST_F_LOG_ALL` of vhost-user), a bit for each page of 4 KiB.
+//! The pages of a client's memory that its server has written, for a front end that copies this memory while requests
+//! are worked: a bitmap that both share (SET_LOG_BASE and `VHOST_F_LOG_ALL` of vhost-user), a bit for each page of 4
+//! KiB.
 
 use std::fs::File;
 use std::io;

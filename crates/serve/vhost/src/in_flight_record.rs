@@ -1,8 +1,8 @@
-//! The record of requests in flight in memory that the client keeps, so that a server that takes the place of one that was killed carries
-//! them out (INFLIGHT_SHMFD of vhost-user, split rings).
+//! The record of requests in flight in memory that the client keeps, so that a server that takes the place of one that
+//! was killed carries them out (INFLIGHT_SHMFD of vhost-user, split rings).
 //!
-//! Source: "Inflight I/O tracking" of QEMU's "Vhost-user Protocol". The memory has a region for each queue: a header, and an entry for each
-//! descriptor that may begin a chain.
+//! Source: "Inflight I/O tracking" of QEMU's "Vhost-user Protocol". The memory has a region for each queue: a header,
+//! and an entry for each descriptor that may begin a chain.
 //!
 //! # What must hold
 //!
@@ -143,7 +143,8 @@ impl InFlightRecord {
         }
     }
 
-    /// The requests in flight of a queue whose used ring has this index, in order of arrival: they have to be carried out again.
+    /// The requests in flight of a queue whose used ring has this index, in order of arrival: they have to be carried
+    /// out again.
     pub fn left(&mut self, queue: u16, used: u16) -> Vec<u16> {
         if queue >= self.queues {
             return Vec::new();

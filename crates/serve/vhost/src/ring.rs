@@ -161,7 +161,8 @@ impl Ring {
         self.claim(head).then_some(head)
     }
 
-    /// The request whose chain begins with this descriptor is in flight from now on. `false`: the client broke the rules.
+    /// The request whose chain begins with this descriptor is in flight from now on. `false`: the client broke the
+    /// rules.
     pub fn claim(&mut self, head: u16) -> bool {
         let size = self.queue.size();
         match self.in_flight.get_mut(usize::from(head)) {
@@ -178,8 +179,8 @@ impl Ring {
         }
     }
 
-    /// It starts with what a previous server left in a record: returns the heads of these chains. The client knows only what has ended.
-    /// `None`: it was started before.
+    /// It starts with what a previous server left in a record: returns the heads of these chains. The client knows only
+    /// what has ended. `None`: it was started before.
     pub fn take_over(&mut self, number: u16, record: &mut InFlightRecord) -> Option<Vec<u16>> {
         if !self.placed || self.count > 0 {
             return None;
@@ -267,7 +268,8 @@ pub(crate) fn event(file: Option<File>) -> Result<Option<File>> {
     Ok(Some(file))
 }
 
-/// Adds one to an event, if there is one. It fails only if its counter is full, and then the other side wakes up anyway.
+/// Adds one to an event, if there is one. It fails only if its counter is full, and then the other side wakes up
+/// anyway.
 pub fn signal(event: Option<impl AsFd>) {
     if let Some(event) = event {
         let _ = rustix::io::write(event, &1u64.to_ne_bytes());

@@ -12,8 +12,8 @@ use crate::legs::LegSet;
 use crate::superblock::{Fork, LegState, MOST_LEGS, Member};
 
 impl Mirror {
-    /// Judges a step that changed the legs: legs that failed what another leg in sync completed are dropped. Returns whether
-    /// a leg in sync completed it.
+    /// Judges a step that changed the legs: legs that failed what another leg in sync completed are dropped. Returns
+    /// whether a leg in sync completed it.
     pub(super) fn settle(&mut self, fan: &Fan, orders: &mut Vec<Order>) -> bool {
         let good = fan.ok.and(self.in_sync());
         if good.is_empty() {
@@ -217,8 +217,8 @@ impl Mirror {
         }
     }
 
-    /// Drops these legs, which failed a write or flush, except the last leg in sync. That one is waited for: a write of it that was given up could overwrite
-    /// a later one.
+    /// Drops these legs, which failed a write or flush, except the last leg in sync. That one is waited for: a write of
+    /// it that was given up could overwrite a later one.
     pub(super) fn drop_others(&mut self, legs: LegSet, orders: &mut Vec<Order>) {
         for leg in legs.iter() {
             self.drop_other(leg, self.failed(leg), orders);

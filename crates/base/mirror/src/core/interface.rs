@@ -23,7 +23,8 @@ pub struct Settings {
     pub copy_bytes: u32,
     /// Copies in flight.
     pub copies: u32,
-    /// Whether epochs are recorded. Without them a leg that was restored from a copy may not be noticed: only to test that this is found.
+    /// Whether epochs are recorded. Without them a leg that was restored from a copy may not be noticed: only to test
+    /// that this is found.
     pub epochs: bool,
     /// The number of a new line, which the first record after the start begins unless it only records the start.
     /// Random: two histories that start from the same state have different lines.
@@ -80,7 +81,8 @@ pub struct OpId {
 pub enum Event {
     /// A client's request arrived.
     Request(Request),
-    /// A read that a queue sent to a leg itself has failed. It is read from another leg, and the failed one is repaired.
+    /// A read that a queue sent to a leg itself has failed. It is read from another leg, and the failed one is
+    /// repaired.
     Failed {
         /// The read.
         request: Request,
@@ -96,20 +98,20 @@ pub enum Event {
         /// Its error, if any.
         result: Result<(), Errno>,
     },
-    /// A leg does not answer. Unless it is the last one in sync, it is dropped: its ops count as failed. They may still use
-    /// their buffers.
+    /// A leg does not answer. Unless it is the last one in sync, it is dropped: its ops count as failed. They may still
+    /// use their buffers.
     Lost {
         /// Which.
         leg: usize,
     },
-    /// A leg became shorter than the mirror: nobody knows what it has lost. Unless it is the last one in sync, it is dropped, and
-    /// copied to completely when it is taken back.
+    /// A leg became shorter than the mirror: nobody knows what it has lost. Unless it is the last one in sync, it is
+    /// dropped, and copied to completely when it is taken back.
     Shortened {
         /// Which.
         leg: usize,
     },
-    /// The file of a leg was removed or replaced: nobody knows what will be there at the next start. Unless it is the last one in sync,
-    /// it is dropped. It cannot be taken back.
+    /// The file of a leg was removed or replaced: nobody knows what will be there at the next start. Unless it is the
+    /// last one in sync, it is dropped. It cannot be taken back.
     Replaced {
         /// Which.
         leg: usize,
@@ -118,8 +120,8 @@ pub enum Event {
     Tick,
     /// Bytes that may be copied for resyncing in addition.
     Credit(u64),
-    /// A new leg, which gets the next index. Its data are of any content, and its log is clear. Replied to when it is recorded.
-    /// `ENOSPC`: there are too many legs.
+    /// A new leg, which gets the next index. Its data are of any content, and its log is clear. Replied to when it is
+    /// recorded. `ENOSPC`: there are too many legs.
     Add {
         /// Number for the reply; not that of another request.
         id: u64,
@@ -134,15 +136,15 @@ pub enum Event {
         /// Which.
         leg: usize,
     },
-    /// A leg that was dropped and whose ops have all returned gets writes again, and is copied to. Replied to when that is recorded.
-    /// `EINVAL`: it was not dropped.
+    /// A leg that was dropped and whose ops have all returned gets writes again, and is copied to. Replied to when that
+    /// is recorded. `EINVAL`: it was not dropped.
     Return {
         /// Number for the reply; not that of another request.
         id: u64,
         /// Which.
         leg: usize,
-        /// What is recorded on it now. If it is older than when the leg was dropped, or of another line, all of it is copied. `None`: it
-        /// has another content.
+        /// What is recorded on it now. If it is older than when the leg was dropped, or of another line, all of it is
+        /// copied. `None`: it has another content.
         stored: Option<Fork>,
     },
     /// Compares all legs in sync, once nothing needs copying.

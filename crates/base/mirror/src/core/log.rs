@@ -85,7 +85,8 @@ impl Mirror {
         }
     }
 
-    /// Clears the bits of regions that were last written before this tick and the last record. Returns whether some only lack a flush.
+    /// Clears the bits of regions that were last written before this tick and the last record. Returns whether some
+    /// only lack a flush.
     pub(super) fn clean(&mut self, before: u64) -> bool {
         // Nothing was written since the record that closed the epoch.
         let before = match self.settings.epochs && self.epoch.open {

@@ -31,9 +31,10 @@ impl Mirror {
     /// Updates the superblocks: the first copies get a new generation, and the second ones the next generation, which
     /// says that all legs have the first one. A leg in sync with an older one is a copy.
     ///
-    /// A leg that was copied completely is in sync when the others have recorded it, and not before: otherwise writes could be
-    /// acknowledged that only this leg has, while the others still call it behind. Its own superblock follows with the next
-    /// record. Until then it does not claim to be in sync, which the others may not know if the power fails.
+    /// A leg that was copied completely is in sync when the others have recorded it, and not before: otherwise writes
+    /// could be acknowledged that only this leg has, while the others still call it behind. Its own superblock follows
+    /// with the next record. Until then it does not claim to be in sync, which the others may not know if the power
+    /// fails.
     pub(super) fn record(&mut self, orders: &mut Vec<Order>) {
         for (part, leg) in self.assembly.parts.iter_mut().zip(&self.legs) {
             (part.member.state, part.member.seen) = (leg.state, leg.seen);
@@ -91,7 +92,8 @@ impl Mirror {
         }
     }
 
-    /// One copy was written. The second one is written only where the first was: a write that failed may have destroyed it.
+    /// One copy was written. The second one is written only where the first was: a write that failed may have destroyed
+    /// it.
     pub(super) fn record_ended(&mut self, task: u32, mut fan: Fan, orders: &mut Vec<Order>) {
         let Work::Record {
             version,

@@ -7,10 +7,11 @@ use crate::superblock::MOST_LEGS;
 
 use super::{LegView, PolicyKind, ReadPolicy, ReadRequest, least, readable};
 
-/// Each leg keeps to a part of the mirror, as long as all legs have enough to do; reads go to the leg that ends them first, as soon as
-/// one has little to do.
+/// Each leg keeps to a part of the mirror, as long as all legs have enough to do; reads go to the leg that ends them
+/// first, as soon as one has little to do.
 ///
-/// The leg with the smallest sum of these costs serves the read. A cost of 1 is the time that the read alone takes on the fastest leg.
+/// The leg with the smallest sum of these costs serves the read. A cost of 1 is the time that the read alone takes on
+/// the fastest leg.
 ///
 /// - *Load*: −[`Adaptive::LOAD`] / √t, where t is the expected time until the leg has ended the read, from the work in its queue
 ///   ([`LegView::work_ns`]) and its costs of a move and of a byte. A leg without work is preferred to all others. The more work all legs
@@ -21,19 +22,20 @@ use super::{LegView, PolicyKind, ReadPolicy, ReadRequest, least, readable};
 ///   While a leg is idle, distances do not count, and a read that continues saves what it really does: 1. In between, both count by
 ///   1 − e^(−w/[`Adaptive::IDLE`]), where w is the work of the leg that ends the read first.
 ///
-/// The costs of a leg are learned from the time between two ends ([`LegView::move_ns`]). With few requests in flight, a leg that
-/// serves several at a time is underestimated: its latency is taken for its rate. With d requests on average when it gets one, this one
-/// included, the expected time is therefore multiplied by d / (d + 1).
+/// The costs of a leg are learned from the time between two ends ([`LegView::move_ns`]). With few requests in flight, a
+/// leg that serves several at a time is underestimated: its latency is taken for its rate. With d requests on average
+/// when it gets one, this one included, the expected time is therefore multiplied by d / (d + 1).
 ///
-/// A leg that is expected to be much slower than another one, and idle, gets a read after [`Adaptive::PROBE`] reads without one: a leg
-/// that recovers is noticed.
+/// A leg that is expected to be much slower than another one, and idle, gets a read after [`Adaptive::PROBE`] reads
+/// without one: a leg that recovers is noticed.
 ///
-/// What it remembers of the legs is shared by its clones, one for each queue of a mirror: otherwise each queue would divide the mirror
-/// differently. Queues that choose at the same time may lose one another's update; the averages bear that, and one queue alone loses
-/// none.
+/// What it remembers of the legs is shared by its clones, one for each queue of a mirror: otherwise each queue would
+/// divide the mirror differently. Queues that choose at the same time may lose one another's update; the averages bear
+/// that, and one queue alone loses none.
 ///
-/// The constants were chosen by simulation, on the default disks and the seeds 1–3 of `crates/io/sim/benches/mirror-policies.rs`, and
-/// frozen before its held-out disks and seeds were tried. They are ratios: nothing depends on the speed of the legs.
+/// The constants were chosen by simulation, on the default disks and the seeds 1–3 of
+/// `crates/io/sim/benches/mirror-policies.rs`, and frozen before its held-out disks and seeds were tried. They are
+/// ratios: nothing depends on the speed of the legs.
 #[derive(Debug, Clone, Default)]
 pub struct Adaptive {
     served: Arc<Served>,

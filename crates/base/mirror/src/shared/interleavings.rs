@@ -39,7 +39,8 @@ impl Event {
     }
 }
 
-/// As a region is written on one leg only, the other leg is dropped, the region unmarked, and the leg copied to and taken back.
+/// As a region is written on one leg only, the other leg is dropped, the region unmarked, and the leg copied to and
+/// taken back.
 #[test]
 fn a_queue_that_sees_an_unmarked_region_chooses_a_leg_that_has_it() {
     check(5, || {

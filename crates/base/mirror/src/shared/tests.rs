@@ -44,7 +44,8 @@ fn a_queue_reads_whole_units_of_equal_regions_from_legs_in_sync() {
     assert_eq!(published.in_sync(), legs(&[2]));
 }
 
-/// The state machine drops leg 1 while it was the only one that a region was not copied to, and takes it back after it was copied.
+/// The state machine drops leg 1 while it was the only one that a region was not copied to, and takes it back after it
+/// was copied.
 #[test]
 fn a_region_that_is_unmarked_was_copied_to_all_legs_that_are_returned() {
     const ROUNDS: usize = 20_000;

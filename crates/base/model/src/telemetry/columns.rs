@@ -8,8 +8,8 @@ use SeriesUnit::{Bytes, BytesPerSecond, Hundredths, Nanos, Number, PerSecond};
 /// Format of the tables below.
 pub(super) type Columns = [(&'static str, SeriesUnit, Reading)];
 
-/// /proc/stat by CPU. The first six are disjoint and add up to all time; the others are parts of them: `nice` and `guest`
-/// of `user`, `soft` (soft interrupts) of `irq`.
+/// /proc/stat by CPU. The first six are disjoint and add up to all time; the others are parts of them: `nice` and
+/// `guest` of `user`, `soft` (soft interrupts) of `irq`.
 pub const CPU: &Columns = &[
     ("user", Nanos, Count),
     ("system", Nanos, Count),
@@ -177,8 +177,9 @@ pub const PROCESS: &Columns = &[
     ("leg_commands", Number, Count),
 ];
 
-/// The statistics of `iodyno serve fs` (`--stats`). Those that were worked inline and those that were transferred by io_uring are parts of
-/// all requests; the others were worked by the pool. Times are sums over requests; only the row of all opcodes has batches.
+/// The statistics of `iodyno serve fs` (`--stats`). Those that were worked inline and those that were transferred by
+/// io_uring are parts of all requests; the others were worked by the pool. Times are sums over requests; only the row
+/// of all opcodes has batches.
 pub const REQUESTS: &Columns = &[
     ("requests", Number, Count),
     ("inline", Number, Count),
@@ -208,7 +209,8 @@ pub const fn block_bin_from(bin: usize) -> u64 {
 }
 
 impl SeriesColumn {
-    /// Times of requests at block devices: their sum, and a column of counts for each bin, with its shortest time as its name.
+    /// Times of requests at block devices: their sum, and a column of counts for each bin, with its shortest time as
+    /// its name.
     pub fn block() -> Vec<SeriesColumn> {
         let sum = ("sum".to_owned(), Nanos);
         let bins = (0..BLOCK_BINS).map(|bin| (block_bin_from(bin).to_string(), Number));

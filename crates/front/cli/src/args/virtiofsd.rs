@@ -1,5 +1,5 @@
-//! The options of virtiofsd, both that of QEMU up to 7 (C) and its successor (Rust), as those of `iodyno serve fs`: a link named `virtiofsd`
-//! takes its place in the command lines of qemu and libvirt.
+//! The options of virtiofsd, both that of QEMU up to 7 (C) and its successor (Rust), as those of `iodyno serve fs`: a
+//! link named `virtiofsd` takes its place in the command lines of qemu and libvirt.
 //!
 //! What is not known here is passed on, so that clap names it.
 

@@ -181,8 +181,8 @@ fn tables(
     Ok(files)
 }
 
-/// A new file, accessible to its user only. It has no name until it is complete, so that nothing is left of it if the process is
-/// killed; where the file system has no such files, a temporary one.
+/// A new file, accessible to its user only. It has no name until it is complete, so that nothing is left of it if the
+/// process is killed; where the file system has no such files, a temporary one.
 struct NewFile {
     file: File,
     temporary: Option<PathBuf>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use iodyno_fileserver::Stop;
 use iodyno_fileserver::front::{self, ClientEvent};
-use iodyno_fileserver::sandbox::{self, Ended, Outside, Side};
+use iodyno_fileserver::sandbox::{self, Ended, SandboxParent, Side};
 use iodyno_fileserver::{FileServer, Handles, Migration, Policy, Settings, fuse, seccomp};
 use iodyno_model::Diagnostic;
 use iodyno_serve::front::Listener;
@@ -278,7 +278,7 @@ fn serving(args: &ServeFsArgs, manager: &Manager, context: &Context) {
 }
 
 /// Waits for a server in a sandbox, from outside of it.
-fn wait(outside: &Outside, args: &ServeFsArgs, context: &Context) -> Result<Exit, Failure> {
+fn wait(outside: &SandboxParent, args: &ServeFsArgs, context: &Context) -> Result<Exit, Failure> {
     let failed = |fault| Failure {
         exit: Exit::WorkloadFailed,
         faults: vec![fault],

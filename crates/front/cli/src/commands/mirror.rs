@@ -8,7 +8,7 @@ use iodyno_mirror::assembly::Assembly;
 use iodyno_mirror::core::{Notice, Settings};
 use iodyno_mirror::superblock::{Geometry, LegState, Member, Superblock};
 use iodyno_model::Diagnostic;
-use iodyno_serve::control::{Client, LegLine, Request, Said, State, described, state_of};
+use iodyno_serve::control::{Client, ControlReply, LegLine, Request, State, described, state_of};
 use iodyno_serve::format::{self, Change};
 use iodyno_serve::legs::{self, Leg, Purpose, Refused};
 use iodyno_serve::queue;
@@ -148,8 +148,8 @@ fn all_absolute(paths: &[PathBuf]) -> Vec<PathBuf> {
 fn served(server: Client, request: &Request, context: &Context) -> Result<Exit, Failure> {
     let mut notes = String::new();
     asked(server, request, |said| match said {
-        Said::Note(note) => notes += &format!("{note}\n"),
-        Said::Progress(done, all) => context.note(&copied(done, all)),
+        ControlReply::Note(note) => notes += &format!("{note}\n"),
+        ControlReply::Progress(done, all) => context.note(&copied(done, all)),
         _ => {}
     })?;
     write_out(notes)?;
@@ -161,10 +161,14 @@ fn copied(done: u64, all: u64) -> String {
 }
 
 /// Asks the server of a mirror, and passes on what it tells before the end.
-fn asked(server: Client, request: &Request, mut said: impl FnMut(Said)) -> Result<(), Failure> {
+fn asked(
+    server: Client,
+    request: &Request,
+    mut said: impl FnMut(ControlReply),
+) -> Result<(), Failure> {
     let mut failure = None;
     let asked = server.ask(request, |answer| match answer {
-        Said::Failed { faults, by_guard } => {
+        ControlReply::Failed { faults, by_guard } => {
             failure = Some(Failure::from(Refused { faults, by_guard }));
         }
         answer => said(answer),
@@ -250,7 +254,7 @@ fn live(args: &MirrorStatusArgs) -> Result<Option<State>, Failure> {
     let mut state = None;
     if let Some(server) = Client::of_legs(&args.legs) {
         asked(server, &Request::Status, |said| {
-            if let Said::State(told) = said {
+            if let ControlReply::State(told) = said {
                 state = Some(told);
             }
         })?;
@@ -391,12 +395,12 @@ fn scrub_served(
     let mut ended = (0, 0);
     let mut found = false;
     asked(server, &Request::Scrub { from }, |said| match said {
-        Said::Found(line) => {
+        ControlReply::Found(line) => {
             found = true;
             context.note(&line);
         }
-        Said::Progress(done, all) => context.note(&copied(done, all)),
-        Said::Scrubbed(differ, unread) => ended = (differ, unread),
+        ControlReply::Progress(done, all) => context.note(&copied(done, all)),
+        ControlReply::Scrubbed(differ, unread) => ended = (differ, unread),
         _ => {}
     })?;
     scrubbed(ended, args)?;

@@ -18,8 +18,8 @@ const CONSOLE_LINES: usize = 3;
 /// The exit code for a signal is its number and this, as in a shell.
 const SIGNAL: i32 = 128;
 
-/// Runs the node's side of the runner's protocol on standard input and output, connects these to a node in a guest, or has fio do
-/// the I/O.
+/// Runs the node's side of the runner's protocol on standard input and output, connects these to a node in a guest, or
+/// has fio do the I/O.
 pub(crate) fn node(args: &NodeArgs) -> ExitCode {
     ExitCode::from(match (&args.guest, &args.fio) {
         (Some(socket), _) => in_guest(socket),

@@ -277,8 +277,8 @@ impl Results {
         self.judged.as_ref()?.comparison()
     }
 
-    /// The results as on a terminal, where there is nothing to compare: of an imported run its tables, of another one the
-    /// trial of each pair of configuration and workload.
+    /// The results as on a terminal, where there is nothing to compare: of an imported run its tables, of another one
+    /// the trial of each pair of configuration and workload.
     fn plain(&self, store: &SqliteStore) -> Result<String, Failure> {
         let style = Style {
             color: false,
@@ -726,8 +726,9 @@ fn has_cycles(trial: &Trial) -> bool {
     directions.any(|done| done.direction == Direction::Op && !done.service.is_empty())
 }
 
-/// Rows of the comparison become panels and its columns colours, so that what is compared is in one panel. Otherwise, workloads
-/// are panels and configurations colours. `cells`: with the index of one of its trials, its workload and its side.
+/// Rows of the comparison become panels and its columns colours, so that what is compared is in one panel. Otherwise,
+/// workloads are panels and configurations colours. `cells`: with the index of one of its trials, its workload and its
+/// side.
 fn places(
     cells: &[(Cell, usize, [String; 2])],
     trials: &[Observation],

@@ -79,7 +79,8 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
     })
 }
 
-/// Resumes a run, or prints what is missing. Nothing that its plan names is accessed before it is known to be the user's own.
+/// Resumes a run, or prints what is missing. Nothing that its plan names is accessed before it is known to be the
+/// user's own.
 fn resume(
     name: &str,
     args: &RunArgs,
@@ -163,8 +164,8 @@ fn given_again(file: &Path, args: &RunArgs, context: &Context) -> Result<Plan, F
     Ok(experiment_file::plan(file, &text, &args, &[], context)?.0)
 }
 
-/// Prints the plan for `--dry-run`, and what a run would do with its targets. `found`: what the targets are; `schedule`: part of
-/// the JSON document.
+/// Prints the plan for `--dry-run`, and what a run would do with its targets. `found`: what the targets are;
+/// `schedule`: part of the JSON document.
 pub(crate) fn show_plan(
     plan: &Plan,
     found: &FoundPaths,

@@ -24,8 +24,8 @@ pub(crate) fn keys(of_layers: bool) -> Vec<String> {
     keys.map(|(key, _)| key).collect()
 }
 
-/// Lines that begin with `--` are arguments, the others the text. One round without pauses unless a line says something else; the
-/// result in JSON, except that of a table.
+/// Lines that begin with `--` are arguments, the others the text. One round without pauses unless a line says something
+/// else; the result in JSON, except that of a table.
 pub(crate) fn arguments(folder: &Path, _: &Look, lines: &str) -> Vec<String> {
     let lines = lines.lines().map(str::trim);
     let (options, mut text): (Vec<&str>, Vec<&str>) =

@@ -231,8 +231,8 @@ const RAMPED: Look = calls("system calls", |run| {
     .to_owned()
 });
 
-/// Whether the times until which the thread sleeps are equally spaced. An op that is late is not waited for, and sleeps before
-/// the first op wait for the start.
+/// Whether the times until which the thread sleeps are equally spaced. An op that is late is not waited for, and sleeps
+/// before the first op wait for the start.
 const INTERVALS: Look = calls("system calls", |run| {
     let work = of_cycle(run).skip_while(|call| call.name != "pwrite64");
     let sleeps = work.filter(|call| call.name == "clock_nanosleep");

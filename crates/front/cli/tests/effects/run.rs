@@ -173,7 +173,8 @@ impl Run {
     }
 }
 
-/// What a script prints in the folder, with names of a trial: `LOOP`, its loop device; `AT`, the job's file or device; `TOKEN`.
+/// What a script prints in the folder, with names of a trial: `LOOP`, its loop device; `AT`, the job's file or device;
+/// `TOKEN`.
 fn shell(home: &Home, trial: &Running, script: &str) -> String {
     let names = "PATH=$PATH:/usr/sbin:/sbin
         LOOP=$(grep -ls \"^$PWD\" /sys/block/loop*/loop/backing_file | cut -d/ -f4 | head -1)

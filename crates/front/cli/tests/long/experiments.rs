@@ -1,5 +1,5 @@
-//! The ready-made experiments, reduced, killed at many points: `clean` leaves nothing on the host, and the resumed run has the
-//! order of the plan.
+//! The ready-made experiments, reduced, killed at many points: `clean` leaves nothing on the host, and the resumed run
+//! has the order of the plan.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -81,9 +81,9 @@ fn killed(name: &str, settings: &[&str], kills: u64) {
             true => resume.to_vec(),
             false => begin.clone(),
         });
-        // Each event is a change of a journal or of the store: storage is made, a trial has ended, and so on. The kills are
-        // spread over the events. A run that ended before its kill is followed by one that is killed earlier: on a busy host
-        // few events are seen.
+        // Each event is a change of a journal or of the store: storage is made, a trial has ended, and so on. The kills
+        // are spread over the events. A run that ended before its kill is followed by one that is killed earlier: on a
+        // busy host few events are seen.
         let at = match killed < kills {
             true => (killed * 7919 % (40 + 20 * killed)) >> missed,
             false => u64::MAX,

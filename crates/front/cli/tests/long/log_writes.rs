@@ -1,8 +1,8 @@
 //! A loss of power at each flush: ext4 on dm-log-writes in a guest, replayed from the log.
 //!
 //! The log holds the completed writes in the order of the flushes that made them durable, see the kernel's
-//! `Documentation/admin-guide/device-mapper/log-writes.rst`. After each flush the disk is what a loss of power would leave at
-//! least: the file system on it is whole, and a file that is extended holds no block that was not written.
+//! `Documentation/admin-guide/device-mapper/log-writes.rst`. After each flush the disk is what a loss of power would
+//! leave at least: the file system on it is whole, and a file that is extended holds no block that was not written.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

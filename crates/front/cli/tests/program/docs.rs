@@ -149,7 +149,8 @@ fn file_name(line: &str) -> Option<&str> {
     line.strip_suffix("`:")?.rsplit('`').next()
 }
 
-/// What a line of output says on every host: its first word, or all words if it has no number. A verdict is any verdict.
+/// What a line of output says on every host: its first word, or all words if it has no number. A verdict is any
+/// verdict.
 fn shape(line: &str) -> String {
     let first = line.split_whitespace().next().unwrap_or_default();
     let numbered = |word: &str| word.contains(|c: char| c.is_ascii_digit());

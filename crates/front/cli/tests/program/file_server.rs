@@ -1,5 +1,5 @@
-//! `iodyno serve fs`: a folder as a file system of this host, and the sockets of its server. Its guests are in `vm`, and in the tests of the
-//! crate `fileserver`.
+//! `iodyno serve fs`: a folder as a file system of this host, and the sockets of its server. Its guests are in `vm`,
+//! and in the tests of the crate `fileserver`.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -349,7 +349,8 @@ fn files_that_pass_through_are_read_and_written_without_the_server() {
         let server = mounted(&home, transport, &["--passthrough", "--stats", "t"]);
         let (mnt, shared) = (home.work().join("mnt"), home.work().join("shared"));
         let data: Vec<u8> = (0..300_001u32).map(|at| ((at * 7) >> 5) as u8).collect();
-        // Created, written and read by several descriptors of different modes, one after the other and at the same time.
+        // Created, written and read by several descriptors of different modes, one after the other and at the same
+        // time.
         std::fs::write(mnt.join("long"), &data).unwrap();
         assert!(std::fs::read(shared.join("long")).unwrap() == data);
         let first = File::open(mnt.join("long")).unwrap();
@@ -719,7 +720,8 @@ fn access_lists_of_clients_are_those_of_the_host() {
         return skip("folders can be mounted by root only");
     }
     let home = Home::new();
-    // Version 2; read and write for the owner, read for user 1234, nothing for the group, the mask, and nothing for others.
+    // Version 2; read and write for the owner, read for user 1234, nothing for the group, the mask, and nothing for
+    // others.
     let entries: [(u16, u16, u32); 5] = [
         (1, 6, u32::MAX),
         (2, 4, 1234),

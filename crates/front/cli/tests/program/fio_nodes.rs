@@ -1,4 +1,5 @@
-//! `run --node NAME=HOST?fio`: hosts where fio does the I/O. Without fio, fio is a script that answers as an old version.
+//! `run --node NAME=HOST?fio`: hosts where fio does the I/O. Without fio, fio is a script that answers as an old
+//! version.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! A run of others does nothing on this host that its user did not ask for: bundles that were changed and sealed again, stores from
-//! elsewhere, and records that others could have written.
+//! A run of others does nothing on this host that its user did not ask for: bundles that were changed and sealed again,
+//! stores from elsewhere, and records that others could have written.
 
 use std::path::{Path, PathBuf};
 

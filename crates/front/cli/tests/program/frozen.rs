@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::filesystem::{FileSystem, entries};
 use crate::harness::{Home, Running, alive, skip, stop, wait_for};
 
-/// A file system that is frozen until this is dropped, or its process dies: a process waits for the end of its input and thaws it.
+/// A file system that is frozen until this is dropped, or its process dies: a process waits for the end of its input
+/// and thaws it.
 struct Frozen(Child);
 
 impl Frozen {

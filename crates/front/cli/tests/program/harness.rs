@@ -120,7 +120,8 @@ impl Home {
     }
 }
 
-/// A short name of a file in a folder, because the path of a socket has at most 107 bytes. Child processes can use it too.
+/// A short name of a file in a folder, because the path of a socket has at most 107 bytes. Child processes can use it
+/// too.
 pub(crate) fn short(folder: &Path, name: &str) -> PathBuf {
     let folder = std::mem::ManuallyDrop::new(File::open(folder).unwrap());
     let descriptor = folder.as_raw_fd();

@@ -791,7 +791,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Makes a mirror of `a` and `small/b`. The second leg is on a file system of this size. Returns `None` and prints the reason where this host cannot.
+/// Makes a mirror of `a` and `small/b`. The second leg is on a file system of this size. Returns `None` and prints the
+/// reason where this host cannot.
 pub(crate) fn mirror_with_a_small_leg(home: &Home, size: &str) -> Option<SmallDisk> {
     leg(home, "a", 33);
     let small = SmallDisk(home.work().join("small"));
@@ -813,7 +814,8 @@ pub(crate) fn mirror_with_a_small_leg(home: &Home, size: &str) -> Option<SmallDi
 
 impl Drop for Unmounted<'_> {
     fn drop(&mut self) {
-        // The kernel closes the files of a server that has ended a moment later. A lazy one leaves nothing behind either.
+        // The kernel closes the files of a server that has ended a moment later. A lazy one leaves nothing behind
+        // either.
         for attempt in 0..100 {
             let lazy: &[&str] = if attempt == 99 { &["-l"] } else { &[] };
             let done = Command::new("umount").args(lazy).arg(self.0).output();

@@ -105,7 +105,8 @@ impl Mounted {
         Mounted(point)
     }
 
-    /// Writes files with these numbers durably, until one fails. Returns the number after the last one that was written.
+    /// Writes files with these numbers durably, until one fails. Returns the number after the last one that was
+    /// written.
     fn write(&self, numbers: std::ops::Range<u64>) -> u64 {
         let write = |number: u64| {
             let mut file = File::create(self.0.join(number.to_string()))?;

@@ -157,7 +157,8 @@ pub(crate) fn mirror(home: &Home, arguments: &[&str]) -> Done {
     home.iodyno(&[&["mirror"], arguments].concat())
 }
 
-/// Writes until the server is killed, after a number of writes that depends on the round; then checks every block after a restart.
+/// Writes until the server is killed, after a number of writes that depends on the round; then checks every block after
+/// a restart.
 pub(crate) fn kills(rounds: u64) {
     const BLOCKS: u64 = 512;
     let home = Home::new();

@@ -1,4 +1,5 @@
-//! `run --node`: several nodes in virtual time, with exact results, and nodes that are reached by ssh in network namespaces.
+//! `run --node`: several nodes in virtual time, with exact results, and nodes that are reached by ssh in network
+//! namespaces.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

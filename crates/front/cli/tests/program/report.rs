@@ -155,7 +155,8 @@ fn browse(home: &Home, page: &Path) -> Option<(String, Vec<String>)> {
     Some((text(&run.stdout), console))
 }
 
-/// Asserts that each chart of a page is drawn, without a message on the console. Returns the page as the browser has it.
+/// Asserts that each chart of a page is drawn, without a message on the console. Returns the page as the browser has
+/// it.
 fn is_drawn(home: &Home, name: &str) -> Option<String> {
     let page = home.work().join(name);
     let count = charts(&fs::read_to_string(&page).unwrap()).len();

@@ -808,7 +808,8 @@ fn a_loop_device_whose_file_was_restored_is_refused() {
     stage.is_refused();
 }
 
-/// Writes, and kills the server. Then `b` is a copy from before the last write, which is not older by its superblock if no second passed.
+/// Writes, and kills the server. Then `b` is a copy from before the last write, which is not older by its superblock if
+/// no second passed.
 fn crashed_with_a_copy(more: &[&'static str]) -> Stage {
     let mut stage = Stage::new(&[&["a", "b"], more].concat());
     stage.session();

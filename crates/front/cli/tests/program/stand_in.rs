@@ -24,8 +24,8 @@ fn named(home: &Home, name: &str, copied: bool) -> PathBuf {
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join(name);
     match copied {
-        // Not by this process: a child that another test starts meanwhile would have the copy open for writing, and a program in
-        // use for that cannot be started.
+        // Not by this process: a child that another test starts meanwhile would have the copy open for writing, and a
+        // program in use for that cannot be started.
         true => {
             let mut copy = std::process::Command::new("cp");
             let copied = copy.arg(iodyno()).arg(&path).status();

@@ -116,7 +116,8 @@ fn series_are_shown_as_a_table_as_lines_and_merged() {
     let lines = |text: &str| text.lines().filter(|line| line.contains(",all,")).count();
     let trial = series(&home);
     let taken = samples(&trial, "cpu");
-    // A slow host omits samples. None is taken before it is due, except for the last ones of the layout and of the trial.
+    // A slow host omits samples. None is taken before it is due, except for the last ones of the layout and of the
+    // trial.
     assert!(taken.len() as u128 <= due + 2, "{}", taken.len());
     let fine = show(&["--series", "cpu", "--format", "csv"]).succeeds();
     assert_eq!(lines(&fine.stdout), taken.len(), "{}", fine.stdout);
@@ -194,8 +195,8 @@ struct Busy(Child);
 impl Busy {
     fn start(home: &Home, name: &str) -> Busy {
         let program = home.work().join(name);
-        // Not by this process: a child that another test starts meanwhile would have the copy open for writing, and a program in
-        // use for that cannot be started.
+        // Not by this process: a child that another test starts meanwhile would have the copy open for writing, and a
+        // program in use for that cannot be started.
         let copied = Command::new("cp").arg("/bin/sh").arg(&program).status();
         assert!(copied.unwrap().success());
         let mut command = Command::new(program);

@@ -10,7 +10,8 @@ use rustix::process::Signal;
 use crate::harness::{Done, Home, Running, fio, in_uri, skip};
 use crate::nbd::{MIB, client, leg, mirror, noise, serve, stop};
 
-/// A boot sector. It reads 8 sectors from sector 1 by the firmware, writes them to sector 200, and ends qemu with `K` if both succeeded.
+/// A boot sector. It reads 8 sectors from sector 1 by the firmware, writes them to sector 200, and ends qemu with `K`
+/// if both succeeded.
 const BOOT: [u8; 57] = [
     0x31, 0xc0, // xor ax, ax
     0x8e, 0xd8, // mov ds, ax

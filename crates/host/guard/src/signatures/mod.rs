@@ -68,9 +68,9 @@ pub(crate) fn probe_device(
     scan(&Reader::new(length, true, read)?)
 }
 
-/// Like [`probe`], for the first `length` bytes of a regular file. A run can write to thousands of files, and what is read
-/// here is then in the page cache; some 150 KiB of each are read. Not looked for: members of a firmware RAID of Promise,
-/// which are disks, and pools of ZFS without a configuration, which cannot be imported.
+/// Like [`probe`], for the first `length` bytes of a regular file. A run can write to thousands of files, and what is
+/// read here is then in the page cache; some 150 KiB of each are read. Not looked for: members of a firmware RAID of
+/// Promise, which are disks, and pools of ZFS without a configuration, which cannot be imported.
 ///
 /// # Errors
 /// As [`probe`].

@@ -172,8 +172,8 @@ pub struct User {
 }
 
 impl User {
-    /// Runs a Python program on a path; it has `path` and the usual modules, and keeps what it did. `None` with a message
-    /// without Python.
+    /// Runs a Python program on a path; it has `path` and the usual modules, and keeps what it did. `None` with a
+    /// message without Python.
     pub fn python(does: &str, path: &Path) -> Option<User> {
         let program = format!(
             "import fcntl, mmap, os, struct, sys\npath = sys.argv[1]\n{does}\nprint('ready', flush=True)\nsys.stdin.read()"

@@ -1,12 +1,13 @@
-//! The little that is needed of 64-bit little-endian ELF files: a section by its name, and a program without what is not loaded.
+//! The little that is needed of 64-bit little-endian ELF files: a section by its name, and a program without what is
+//! not loaded.
 
 /// Whether the file begins as a 64-bit little-endian ELF file.
 fn is_elf(file: &[u8]) -> bool {
     file.starts_with(b"\x7fELF\x02\x01")
 }
 
-/// Removes what is not loaded when the program is executed, from the end of the file: debug information and symbols, which can be
-/// most of it. Any other file remains as it is.
+/// Removes what is not loaded when the program is executed, from the end of the file: debug information and symbols,
+/// which can be most of it. Any other file remains as it is.
 pub(crate) fn strip(file: &mut Vec<u8>) {
     if let Some(end) = end_of_segments(file).filter(|end| *end <= file.len()) {
         file.truncate(end);

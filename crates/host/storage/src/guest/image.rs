@@ -116,8 +116,8 @@ impl Image {
         Ok(hash.digest())
     }
 
-    /// Where a file of the host is in the guest, without the leading slash: at the same path, except that the kernel's own programs
-    /// come before the host's, and their libraries are where every program looks for them.
+    /// Where a file of the host is in the guest, without the leading slash: at the same path, except that the kernel's
+    /// own programs come before the host's, and their libraries are where every program looks for them.
     fn place(&self, file: &Path) -> String {
         let own = |folder: &str, place: &str| {
             let inner = file.strip_prefix(self.tools.as_ref()?.join(folder)).ok()?;
@@ -160,8 +160,8 @@ impl Image {
     }
 }
 
-/// The dynamic linker and the libraries of a program, by ldd(1); none if it is linked statically. Programs of the kernel use the
-/// libraries beside them.
+/// The dynamic linker and the libraries of a program, by ldd(1); none if it is linked statically. Programs of the
+/// kernel use the libraries beside them.
 fn libraries(program: &Path, tools: Option<&Path>) -> Result<Vec<PathBuf>, GuestError> {
     let failed = |why: String| GuestError::Failed {
         command: format!("ldd {}", program.display()),
@@ -208,8 +208,8 @@ fn listed_by_ldd(text: &str) -> Vec<PathBuf> {
     paths.collect()
 }
 
-/// Removes images that have not been used for long or are too many, and what an interrupted build left behind. qemu reads an
-/// image when it starts, and does not need it afterwards.
+/// Removes images that have not been used for long or are too many, and what an interrupted build left behind. qemu
+/// reads an image when it starts, and does not need it afterwards.
 fn remove_unused(folder: &Path) {
     let ending = |path: &Path, end: &str| path.to_string_lossy().ends_with(end);
     let mut found: Vec<(Duration, PathBuf)> = Vec::new();

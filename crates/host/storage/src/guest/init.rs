@@ -1,7 +1,7 @@
 //! The first process of a guest: mounts the kernel's file systems, loads modules, and starts a node for each session.
 //!
-//! Invariant: it does not end while the guest runs. What it cannot do is written to the console, and it powers the guest
-//! off, so that the host finds the reason in the console's log.
+//! Invariant: it does not end while the guest runs. What it cannot do is written to the console, and it powers the
+//! guest off, so that the host finds the reason in the console's log.
 
 use std::convert::Infallible;
 use std::ffi::OsStr;
@@ -104,8 +104,8 @@ fn load(module: &str) -> io::Result<()> {
     }
 }
 
-/// Mounts the folder that the host shares, and makes links to the disks that qemu was given, by their serial numbers or slots: the
-/// kernel's names depend on the order in which it finds them.
+/// Mounts the folder that the host shares, and makes links to the disks that qemu was given, by their serial numbers or
+/// slots: the kernel's names depend on the order in which it finds them.
 fn name_disks() -> Result<(), String> {
     let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
     let argument = line

@@ -14,7 +14,8 @@ pub struct Kernel {
     pub image: PathBuf,
     /// The folder of its modules.
     pub modules: PathBuf,
-    /// Where programs for this kernel are, in `sbin`, with libraries of theirs in `lib`; `None`: the host's own are used.
+    /// Where programs for this kernel are, in `sbin`, with libraries of theirs in `lib`; `None`: the host's own are
+    /// used.
     pub tools: Option<PathBuf>,
 }
 
@@ -25,9 +26,9 @@ impl Kernel {
         path.is_file().then_some(path)
     }
 
-    /// Finds a kernel in a folder that the user names, otherwise in the first of these that has one: the folder `kernel`
-    /// in the cache, and the root of the host. Of several, the one of this release is chosen, otherwise the one whose
-    /// image is the newest.
+    /// Finds a kernel in a folder that the user names, otherwise in the first of these that has one: the folder
+    /// `kernel` in the cache, and the root of the host. Of several, the one of this release is chosen, otherwise the
+    /// one whose image is the newest.
     ///
     /// # Errors
     /// There is none.

@@ -1,7 +1,7 @@
 //! Kernel modules: where they are, and which others each of them needs.
 //!
-//! A package of a kernel has no `modules.dep`, which depmod(8) makes when it is installed. The dependencies are therefore
-//! read from the modules themselves: `depends=` and `softdep=` in their section `.modinfo`.
+//! A package of a kernel has no `modules.dep`, which depmod(8) makes when it is installed. The dependencies are
+//! therefore read from the modules themselves: `depends=` and `softdep=` in their section `.modinfo`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,12 +1,12 @@
 //! The serial port through which a guest is reached, from both ends.
 //!
-//! qemu connects a unix socket of the host with a virtio-serial port of the guest. A connection to the socket is a session
-//! with one node: the init of the guest starts it when it is called, and reports its exit. Bytes of an earlier session may
-//! still be under way when a session begins, so both ends search for marks. A mark begins with four bytes 0xff, which occur
-//! neither in the JSON of the protocol nor in a length of it: a node that reads a mark ends.
+//! qemu connects a unix socket of the host with a virtio-serial port of the guest. A connection to the socket is a
+//! session with one node: the init of the guest starts it when it is called, and reports its exit. Bytes of an earlier
+//! session may still be under way when a session begins, so both ends search for marks. A mark begins with four bytes
+//! 0xff, which occur neither in the JSON of the protocol nor in a length of it: a node that reads a mark ends.
 //!
-//! The host sends `CALL` with a number, repeatedly, until the guest has answered with the same, and then `START`, which the
-//! guest repeats as well. From there on both streams belong to the node, until the guest sends `EXIT`.
+//! The host sends `CALL` with a number, repeatedly, until the guest has answered with the same, and then `START`, which
+//! the guest repeats as well. From there on both streams belong to the node, until the guest sends `EXIT`.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -191,8 +191,8 @@ fn exchange(
     }
 }
 
-/// Starts a node in the guest behind this socket, and passes `input` on to it and its messages to `output`, until it exits.
-/// After the end of `input`, the node has [`LEAVING`] to exit.
+/// Starts a node in the guest behind this socket, and passes `input` on to it and its messages to `output`, until it
+/// exits. After the end of `input`, the node has [`LEAVING`] to exit.
 ///
 /// # Errors
 /// The guest was not reached within this time, it has ended, or `output` was closed.
@@ -231,8 +231,8 @@ pub fn relay(
     Ok(exit)
 }
 
-/// qemu makes the socket when it starts, and serves one connection at a time. `patience`: how long the socket may not exist or
-/// not listen, at most up to the limit.
+/// qemu makes the socket when it starts, and serves one connection at a time. `patience`: how long the socket may not
+/// exist or not listen, at most up to the limit.
 fn connect(
     socket: &Path,
     (begun, limit): (Instant, Duration),
@@ -254,8 +254,8 @@ fn connect(
     }
 }
 
-/// Whether a socket may only not exist or not listen yet: a busy host can stop qemu between the two. `refused`: since when it does
-/// not listen.
+/// Whether a socket may only not exist or not listen yet: a busy host can stop qemu between the two. `refused`: since
+/// when it does not listen.
 fn is_early(error: &io::Error, patience: Duration, refused: &mut Option<Instant>) -> bool {
     match error.kind() {
         ErrorKind::NotFound => patience > Duration::ZERO,

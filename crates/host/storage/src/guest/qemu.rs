@@ -24,8 +24,8 @@ pub(crate) const SERIAL: &str = "iodyno";
 pub(crate) const SHARE: &str = "iodyno";
 /// The serial number of the disk that contains this program, for a guest that boots a user's image.
 pub(crate) const PROGRAM_SERIAL: &str = "iodyno-program";
-/// The argument of the guest's kernel with the token and the number of disks: `iodyno.disks=TOKEN,2`. `,share` follows if a folder
-/// is shared.
+/// The argument of the guest's kernel with the token and the number of disks: `iodyno.disks=TOKEN,2`. `,share` follows
+/// if a folder is shared.
 pub(crate) const TOKEN_ARGUMENT: &str = "iodyno.disks=";
 
 /// Parts of names of ciphers that are modules of the kernel. It would load them by modprobe(8), which a guest lacks.
@@ -212,14 +212,16 @@ impl Machine<'_> {
                 initramfs,
                 counter_khz,
             } => {
-                // An emulated guest counts the host's ticks. Its kernel would measure their rate with an emulated timer: on a busy host
-                // the result can be several times too low, and the clock as much too fast. The kernel corrects at most 1 %.
+                // An emulated guest counts the host's ticks. Its kernel would measure their rate with an emulated
+                // timer: on a busy host the result can be several times too low, and the clock as much too fast. The
+                // kernel corrects at most 1 %.
                 let clock = match (self.acceleration, counter_khz) {
                     (Acceleration::Kvm, _) => "tsc=reliable".to_owned(),
                     (_, Some(khz)) => format!("tsc=reliable tsc_early_khz={khz}"),
                     (_, None) => "clocksource=hpet".to_owned(),
                 };
-                // The kernel's test of the timer fails, and it panics, if a busy host delays the interrupts of an emulated guest.
+                // The kernel's test of the timer fails, and it panics, if a busy host delays the interrupts of an
+                // emulated guest.
                 let append = format!(
                     "console=ttyS0 quiet panic=-1 {clock} no_timer_check hostname={} {TOKEN_ARGUMENT}{},{}{}",
                     self.vm.names()[self.number as usize - 1],
@@ -316,8 +318,8 @@ fn escaped(value: &str) -> String {
     value.replace(',', ",,")
 }
 
-/// The PCI slot of a disk that another process serves: such a server names all its disks alike, so that the serial number does not
-/// identify one. The slots from 1 are those that qemu gives to other devices.
+/// The PCI slot of a disk that another process serves: such a server names all its disks alike, so that the serial
+/// number does not identify one. The slots from 1 are those that qemu gives to other devices.
 pub(crate) fn served_slot(number: usize) -> usize {
     16 + number
 }

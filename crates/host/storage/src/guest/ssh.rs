@@ -1,7 +1,8 @@
 //! Guests that boot a user's disk image, and are reached by ssh through a port of the host's loopback interface.
 //!
-//! One connection is opened when such a guest has booted, and every node in it uses its socket (`ControlMaster`). The user's
-//! configuration of ssh does not apply: only the key that the image's settings name, those in the usual places, and the agent.
+//! One connection is opened when such a guest has booted, and every node in it uses its socket (`ControlMaster`). The
+//! user's configuration of ssh does not apply: only the key that the image's settings name, those in the usual places,
+//! and the agent.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -43,7 +44,8 @@ pub fn free_ports(count: usize) -> io::Result<Vec<u16>> {
     ports.collect()
 }
 
-/// The command that connects to the guest of this folder. `options`: further ones; `script`: what runs there, in a shell.
+/// The command that connects to the guest of this folder. `options`: further ones; `script`: what runs there, in a
+/// shell.
 pub fn connect(
     image: &VmImage,
     folder: &Path,
@@ -144,7 +146,8 @@ fn escaped(text: &str) -> String {
     text.replace('%', "%%")
 }
 
-/// A command for the guest's login shell. `script` has no single quotes, so that every login shell passes it on as it is.
+/// A command for the guest's login shell. `script` has no single quotes, so that every login shell passes it on as it
+/// is.
 fn in_shell(image: &VmImage, script: &str) -> String {
     format!("exec {}sh -c '{script}'", sudo(image))
 }
@@ -156,7 +159,8 @@ fn sudo(image: &VmImage) -> &'static str {
     }
 }
 
-/// The script that prepares a guest: links to its disks, the shared folder, and this program of `size` bytes, which is on a disk.
+/// The script that prepares a guest: links to its disks, the shared folder, and this program of `size` bytes, which is
+/// on a disk.
 pub fn preparation(vm: &VmLayer, image: &VmImage, token: &str, below: usize, size: u64) -> String {
     let mut lines = vec![
         "set -e".to_owned(),

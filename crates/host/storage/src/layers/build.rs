@@ -75,8 +75,9 @@ impl Making<'_> {
             .ok_or_else(|| Diagnostic::error("there is no layer"))
     }
 
-    /// Sets the queues of the lowest devices, once everything above is made: file systems, and new sectors of a loop device,
-    /// change them. Also sets again what that changed of the host. The scheduler comes first: a new one has its own defaults.
+    /// Sets the queues of the lowest devices, once everything above is made: file systems, and new sectors of a loop
+    /// device, change them. Also sets again what that changed of the host. The scheduler comes first: a new one has its
+    /// own defaults.
     fn queue_settings(&mut self, devices: &[PathBuf]) -> Result<(), Diagnostic> {
         let provision = &self.request.provision;
         for (name, value) in &provision.sysctl {
@@ -526,8 +527,8 @@ impl Making<'_> {
         Ok(below.clone())
     }
 
-    /// Checks limits through the layers above: the kernel thread or server that does their I/O may not be in the control
-    /// group.
+    /// Checks limits through the layers above: the kernel thread or server that does their I/O may not be in the
+    /// control group.
     fn check_through(
         &mut self,
         top: &Storage,

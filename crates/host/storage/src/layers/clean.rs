@@ -71,8 +71,8 @@ fn other_users(roots: &Roots) -> Vec<OtherUser> {
     found.collect()
 }
 
-/// Removes the sockets in a folder by which mirrors were managed whose server has ended; with `dry_run`, only lists them. A socket of
-/// another user, or that a process has bound, stays. Faults are added to those of the result.
+/// Removes the sockets in a folder by which mirrors were managed whose server has ended; with `dry_run`, only lists
+/// them. A socket of another user, or that a process has bound, stays. Faults are added to those of the result.
 pub(super) fn remove_sockets(folder: &Path, dry_run: bool, cleaned: &mut Cleaned) {
     let user = rustix::process::geteuid().as_raw();
     let Ok(entries) = std::fs::read_dir(folder) else {
@@ -108,7 +108,8 @@ pub(super) fn remove_sockets(folder: &Path, dry_run: bool, cleaned: &mut Cleaned
     }
 }
 
-/// Whether no process has a socket. One that is bound and does not listen yet refuses connections as well, but the kernel lists it.
+/// Whether no process has a socket. One that is bound and does not listen yet refuses connections as well, but the
+/// kernel lists it.
 fn is_abandoned(socket: &Path) -> bool {
     let refused = UnixStream::connect(socket)
         .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
@@ -138,8 +139,8 @@ fn opening(dry_run: bool) -> (u32, Open) {
 }
 
 impl Maker<'_> {
-    /// The journal of a target on which another process works, once that has ended; `None` if the target is in use, or was
-    /// undone. A process that makes or undoes a target for another one continues when that has died.
+    /// The journal of a target on which another process works, once that has ended; `None` if the target is in use, or
+    /// was undone. A process that makes or undoes a target for another one continues when that has died.
     ///
     /// # Errors
     /// It still works on it.

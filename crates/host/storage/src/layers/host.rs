@@ -1,7 +1,7 @@
 //! What is needed of a host to make storage on it: commands, processes, and the kernel's files.
 //!
-//! Invariants: every command ends in a bounded time, together with all processes of its process group, or is reported as
-//! blocked. Each process has the step that started it in its environment, so that it can be found after iodyno died.
+//! Invariants: every command ends in a bounded time, together with all processes of its process group, or is reported
+//! as blocked. Each process has the step that started it in its environment, so that it can be found after iodyno died.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -136,8 +136,8 @@ pub(crate) trait Host {
     /// Writes a new file of random data and syncs it. Returns the time that it took.
     fn fill(&self, file: &Path, bytes: u64, stop: &dyn Fn() -> bool) -> io::Result<Duration>;
 
-    /// Drops the page cache and reads a file or device from its beginning for this time, or to its end. Returns the number of
-    /// bytes and the time that it took.
+    /// Drops the page cache and reads a file or device from its beginning for this time, or to its end. Returns the
+    /// number of bytes and the time that it took.
     fn read_cold(
         &self,
         file: &Path,
@@ -179,8 +179,8 @@ impl ThisHost {
         }
     }
 
-    /// Whether a process was started with this mark. A process that has exited has no environment, and neither has, for a
-    /// moment, one that replaces its program, as `taskset` does.
+    /// Whether a process was started with this mark. A process that has exited has no environment, and neither has, for
+    /// a moment, one that replaces its program, as `taskset` does.
     fn has_mark(&self, process: u32, mark: &str) -> bool {
         let folder = self.roots.proc.join(process.to_string());
         let read = || fs::read(folder.join("environ")).unwrap_or_default();

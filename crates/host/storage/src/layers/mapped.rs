@@ -1,7 +1,7 @@
 //! Devices that the kernel makes of other devices: arrays of md, and devices of the device mapper.
 //!
-//! Invariants: the kernel's name of each contains the token. A device that fails on purpose begins to do so when the target
-//! is complete, and no longer does when it is undone.
+//! Invariants: the kernel's name of each contains the token. A device that fails on purpose begins to do so when the
+//! target is complete, and no longer does when it is undone.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -1,5 +1,6 @@
-//! A mirror as a layer: legs are made of the files or devices below, and this program serves them. Without queues, it serves a file by FUSE,
-//! of which a loop device makes a block device; with queues, a disk by vhost-user-blk, whose clients the jobs are.
+//! A mirror as a layer: legs are made of the files or devices below, and this program serves them. Without queues, it
+//! serves a file by FUSE, of which a loop device makes a block device; with queues, a disk by vhost-user-blk, whose
+//! clients the jobs are.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -96,7 +96,8 @@ pub fn empty_caches(
     on_this_host(|maker| maker.empty_caches(token, stop, told))
 }
 
-/// Makes the servers of a target ready for the next trial: one of virtio-fs is started anew, because it usually ends with its client.
+/// Makes the servers of a target ready for the next trial: one of virtio-fs is started anew, because it usually ends
+/// with its client.
 ///
 /// # Errors
 /// It cannot be started, or a setting of the host has another value than was set; the target cannot be used any more.
@@ -104,8 +105,8 @@ pub fn renew(token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>
     on_this_host(|maker| maker.renew(token, stop))
 }
 
-/// Undoes targets at the same time. There is nothing to undo for a token without a target. If something remains, so does the
-/// journal. `told` gets each action that is being undone.
+/// Undoes targets at the same time. There is nothing to undo for a token without a target. If something remains, so
+/// does the journal. `told` gets each action that is being undone.
 pub fn tear_down(tokens: &[String], told: &(dyn Fn(&str) + Sync)) -> Vec<TornDown> {
     let undo = |token: &String| {
         on_this_host(|maker| Ok(maker.tear_down(token, told))).unwrap_or_else(|faults| TornDown {
@@ -124,8 +125,8 @@ pub fn tear_down(tokens: &[String], told: &(dyn Fn(&str) + Sync)) -> Vec<TornDow
     })
 }
 
-/// Undoes the targets whose process has died, and removes the sockets of mirrors whose server has ended; with `dry_run`, only lists
-/// them.
+/// Undoes the targets whose process has died, and removes the sockets of mirrors whose server has ended; with
+/// `dry_run`, only lists them.
 ///
 /// # Errors
 /// It is not known where the journals are.

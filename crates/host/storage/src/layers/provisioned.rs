@@ -1,5 +1,5 @@
-//! The files and folders that iodyno made, and their removal: only the inode that was made is removed, whatever its path leads
-//! to by now.
+//! The files and folders that iodyno made, and their removal: only the inode that was made is removed, whatever its
+//! path leads to by now.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -50,8 +50,8 @@ pub(super) struct ProvisionedInode {
 }
 
 impl ProvisionedInode {
-    /// Opens it. Without a record of its inode, the folder that contains it must be one that iodyno made, or its path must
-    /// not contain a symbolic link.
+    /// Opens it. Without a record of its inode, the folder that contains it must be one that iodyno made, or its path
+    /// must not contain a symbolic link.
     ///
     /// # Errors
     /// Something else is there, or it cannot be opened.

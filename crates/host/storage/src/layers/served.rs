@@ -1,4 +1,5 @@
-//! Servers of a folder, in place of whose command the user can name another one: by virtio-fs, whose clients are the jobs, and by FUSE.
+//! Servers of a folder, in place of whose command the user can name another one: by virtio-fs, whose clients are the
+//! jobs, and by FUSE.
 //!
 //! A server of virtio-fs usually ends with its client. It is therefore started anew for each trial: see [`renew`].
 
@@ -71,7 +72,8 @@ pub(super) fn is_installed(host: &dyn Host, command: &str) -> bool {
     program == OWN || host.program(program).is_some()
 }
 
-/// What the host lacks for the server of a folder, or for the socket of a mirror. `mounts`: where the target's mount points are.
+/// What the host lacks for the server of a folder, or for the socket of a mirror. `mounts`: where the target's mount
+/// points are.
 pub(super) fn faults(
     host: &dyn Host,
     layer: &Layer,

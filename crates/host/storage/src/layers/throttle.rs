@@ -108,7 +108,8 @@ impl OneWay {
     }
 }
 
-/// Reads and writes the devices for a short time, all at once, and compares the rates with the limits. Their content is lost.
+/// Reads and writes the devices for a short time, all at once, and compares the rates with the limits. Their content is
+/// lost.
 ///
 /// # Errors
 /// A limit does not hold, or a device cannot be read or written.
@@ -225,8 +226,8 @@ impl<'a> Counts<'a> {
     }
 }
 
-/// Whether limits held for what was done through the top layer, of this kind: a server or a thread of the kernel that is not in
-/// the control group is not limited. Returns the achieved rate.
+/// Whether limits held for what was done through the top layer, of this kind: a server or a thread of the kernel that
+/// is not in the control group is not limited. Returns the achieved rate.
 ///
 /// # Errors
 /// They did not hold.

@@ -32,8 +32,8 @@ pub(crate) enum By {
     Clean { same_boot: bool },
 }
 
-/// Undoes all steps of a journal in reverse order, and removes the journal. After a failure, only settings of the host are
-/// undone, and the journal is kept.
+/// Undoes all steps of a journal in reverse order, and removes the journal. After a failure, only settings of the host
+/// are undone, and the journal is kept.
 pub(super) fn undo(ops: &mut HostOps<'_>, mut journal: Journal, by: By) -> Undone {
     ops.inodes = provisioned::inodes(&journal.steps);
     let left = (0..journal.steps.len()).filter(|number| !journal.steps[*number].undone);

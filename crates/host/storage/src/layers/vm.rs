@@ -257,7 +257,8 @@ fn durability(cache: DiskCache) -> &'static str {
 }
 
 impl Making<'_> {
-    /// Starts the virtual machines on these files or devices, and waits until all have booted. `name`: that of the layer.
+    /// Starts the virtual machines on these files or devices, and waits until all have booted. `name`: that of the
+    /// layer.
     pub(super) fn vm(
         &mut self,
         name: &str,
@@ -404,8 +405,8 @@ impl Making<'_> {
         Ok(sockets)
     }
 
-    /// Starts the servers of the guests' disks: one for each file or device. Returns what qemu opens for each disk: the socket of its
-    /// server, or the file or device itself.
+    /// Starts the servers of the guests' disks: one for each file or device. Returns what qemu opens for each disk: the
+    /// socket of its server, or the file or device itself.
     fn served(
         &mut self,
         vm: &VmLayer,
@@ -560,8 +561,8 @@ impl Making<'_> {
         })
     }
 
-    /// The same as [`Making::acceleration`] for guests that boot an image: a guest that boots iodyno's own initramfs is tried first, if
-    /// there is a kernel for it.
+    /// The same as [`Making::acceleration`] for guests that boot an image: a guest that boots iodyno's own initramfs is
+    /// tried first, if there is a kernel for it.
     fn acceleration_of_image(
         &mut self,
         bare: &VmLayer,
@@ -669,9 +670,9 @@ impl Making<'_> {
     }
 }
 
-/// The least memory of a guest with an initramfs of this size, bytes. It is unpacked into a file system that takes at most half of
-/// the memory; otherwise the kernel leaves out files without a message that the console shows. Debian's kernel 6.1 left
-/// out the last file with 50 MiB beside three times this size.
+/// The least memory of a guest with an initramfs of this size, bytes. It is unpacked into a file system that takes at
+/// most half of the memory; otherwise the kernel leaves out files without a message that the console shows. Debian's
+/// kernel 6.1 left out the last file with 50 MiB beside three times this size.
 fn memory_needed(initramfs: u64) -> u64 {
     initramfs.saturating_mul(3).saturating_add(64 << 20)
 }

@@ -118,8 +118,8 @@ impl Making<'_> {
         Ok(overlays)
     }
 
-    /// Waits until the guest of this folder, whose qemu has this mark, can be logged in to, and prepares it for nodes. `below`: the
-    /// number of its disks with files or devices of the host.
+    /// Waits until the guest of this folder, whose qemu has this mark, can be logged in to, and prepares it for nodes.
+    /// `below`: the number of its disks with files or devices of the host.
     pub(super) fn await_image(
         &mut self,
         vm: &VmLayer,

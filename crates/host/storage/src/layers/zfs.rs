@@ -70,7 +70,8 @@ pub(crate) fn volume_path(name: &str) -> PathBuf {
     Path::new("/dev/zvol").join(name)
 }
 
-/// The device of a volume: the link that udev makes, or, without udev, the kernel's name of it. `None`: it does not exist yet.
+/// The device of a volume: the link that udev makes, or, without udev, the kernel's name of it. `None`: it does not
+/// exist yet.
 pub(crate) fn volume_device(roots: &Roots, name: &str) -> Option<PathBuf> {
     let link = volume_path(name);
     if link.exists() {
@@ -181,8 +182,8 @@ pub(crate) fn start_server(
         .hint("start it by hand: `zfs-fuse --no-daemon`"))
 }
 
-/// The steps of the targets that use the server of this mount namespace, or are about to. Those of a process that has ended
-/// need it only as long as they have pools.
+/// The steps of the targets that use the server of this mount namespace, or are about to. Those of a process that has
+/// ended need it only as long as they have pools.
 fn users(ops: &HostOps<'_>) -> Vec<Vec<Step>> {
     let roots = ops.host.roots();
     let namespace = |process: &str| fs::read_link(roots.proc.join(process).join("ns/mnt")).ok();
@@ -227,8 +228,8 @@ pub(crate) fn stop_server(ops: &mut HostOps<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Empties the cache of a pool that is the top layer of a target and not part of the page cache: the pool is exported and imported.
-/// A pool below another layer is in use and keeps its cache.
+/// Empties the cache of a pool that is the top layer of a target and not part of the page cache: the pool is exported
+/// and imported. A pool below another layer is in use and keeps its cache.
 ///
 /// # Errors
 /// A command failed.

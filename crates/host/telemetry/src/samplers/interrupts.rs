@@ -2,8 +2,8 @@
 //!
 //! A large host has hundreds of sources, most of which do not matter to a trial, and each has one count per CPU. A
 //! source that is one of the kernel's own or serves a device in the scope becomes a row at its first interrupt; any
-//! other after [`MIN_INTERRUPTS`] interrupts since its first reading. A row remains as long as the host lists the source, so
-//! shapes change mainly at the start.
+//! other after [`MIN_INTERRUPTS`] interrupts since its first reading. A row remains as long as the host lists the
+//! source, so shapes change mainly at the start.
 
 mod serving;
 

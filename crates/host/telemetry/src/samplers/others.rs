@@ -5,7 +5,8 @@
 //! [`FUSE`]: if such a file system is below the targets, its I/O can be that of the trial.
 //!
 //! A scan reads all processes. Scans use at most a thousandth of a core; they are more frequent at the start, so that
-//! short trials have them as well. A process has a row from the scan in which it transferred [`MIN_BYTES`] until it exits.
+//! short trials have them as well. A process has a row from the scan in which it transferred [`MIN_BYTES`] until it
+//! exits.
 
 use std::collections::HashMap;
 use std::io;
@@ -54,7 +55,7 @@ impl Meter for HostMeter {
 }
 
 /// A process with a row.
-struct Shown {
+struct ListedProcess {
     pid: u32,
     row: SeriesRow,
 }
@@ -70,7 +71,7 @@ pub(crate) struct Others<M> {
     readable: ProcessTree<2>,
     /// iodyno's own processes, kernel threads and other excluded ones, with the last scan that found each.
     skipped: HashMap<u32, u64>,
-    shown: Vec<Shown>,
+    shown: Vec<ListedProcess>,
     /// Number of scans, and when the second was, from which counts start.
     scans: u64,
     begun: Instant,
@@ -175,7 +176,7 @@ impl<M: Meter> Others<M> {
         };
         let processes = &mut self.processes;
         self.shown.retain(|shown| tree.contains(shown.pid));
-        let shown = |pid: u32, rows: &[Shown]| rows.iter().any(|shown| shown.pid == pid);
+        let shown = |pid: u32, rows: &[ListedProcess]| rows.iter().any(|shown| shown.pid == pid);
         let mut new: Vec<(u64, u32)> = tree
             .pids()
             .map(|pid| (moved(pid), pid))
@@ -208,7 +209,7 @@ impl<M: Meter> Others<M> {
                 };
                 self.shown.remove(place);
             }
-            self.shown.push(Shown { pid, row });
+            self.shown.push(ListedProcess { pid, row });
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The block devices below ZFS pools: the sampler of pools learns their names from its reports, and the sampler of disks
-//! includes them.
+//! The block devices below ZFS pools: the sampler of pools learns their names from its reports, and the sampler of
+//! disks includes them.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

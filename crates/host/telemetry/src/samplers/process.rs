@@ -1,5 +1,5 @@
-//! Processes that the user named, and those that serve what the jobs use, with their descendants: servers under test, whose resource
-//! use is reported.
+//! Processes that the user named, and those that serve what the jobs use, with their descendants: servers under test,
+//! whose resource use is reported.
 //!
 //! Searching for names costs more than reading the processes found, so it runs about once per second; processes that
 //! were already examined are examined again every ten seconds, because exec(2) may have replaced their program.

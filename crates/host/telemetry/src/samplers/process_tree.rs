@@ -101,8 +101,8 @@ impl<const N: usize> ProcessTree<N> {
         }
     }
 
-    /// Ends a scan: processes that it did not see have exited, and their counts are subtracted from their ancestors' growth.
-    /// `parent_of`: the new parent of a process whose parent exited, if the process still runs.
+    /// Ends a scan: processes that it did not see have exited, and their counts are subtracted from their ancestors'
+    /// growth. `parent_of`: the new parent of a process whose parent exited, if the process still runs.
     pub(super) fn end_scan(&mut self, mut parent_of: impl FnMut(u32) -> Option<u32>) {
         let scan = self.scan;
         let gone: HashSet<u32> = self

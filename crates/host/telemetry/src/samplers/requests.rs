@@ -1,5 +1,5 @@
-//! The requests of file servers, from the sockets on which `iodyno serve fs --stats` reports its counters. Each has a background thread
-//! that reads it, because a server may not respond.
+//! The requests of file servers, from the sockets on which `iodyno serve fs --stats` reports its counters. Each has a
+//! background thread that reads it, because a server may not respond.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -13,8 +13,8 @@ use super::background::BackgroundSampler;
 use crate::sampler::{Read, Readings, Sampler};
 use crate::scope::Scope;
 
-/// The longest wait of a sample. A server that has just been started answers late, and without its first answer nothing is known of a short
-/// trial.
+/// The longest wait of a sample. A server that has just been started answers late, and without its first answer nothing
+/// is known of a short trial.
 const WAIT: Duration = Duration::from_millis(100);
 /// The longest document that is read, bytes.
 const LONGEST: u64 = 1 << 20;
@@ -24,8 +24,8 @@ const ALL: &str = "all";
 /// In the order of [`REQUESTS`].
 type Values = [u64; 8];
 
-/// The file servers below a target. Each is read on its own, so that one that does not respond hides none of the others: its counts stay
-/// what they were.
+/// The file servers below a target. Each is read on its own, so that one that does not respond hides none of the
+/// others: its counts stay what they were.
 struct Requests {
     servers: Vec<Server>,
     missed: Vec<String>,
@@ -243,7 +243,8 @@ mod tests {
     /// Ends a test that hangs.
     const WATCHDOG: Duration = Duration::from_secs(120);
 
-    /// Servers with this answer to each connection, and their sockets. Without an answer, a server accepts no connection.
+    /// Servers with this answer to each connection, and their sockets. Without an answer, a server accepts no
+    /// connection.
     fn servers(folder: &Path, texts: &[&str]) -> (Vec<PathBuf>, Vec<UnixListener>) {
         let mut sockets = Vec::new();
         let mut silent = Vec::new();

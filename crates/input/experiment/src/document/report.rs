@@ -56,7 +56,8 @@ impl<'t> Report<'t> {
         self.unknown.push(at);
     }
 
-    /// Adds a diagnostic at a range. The same one at the same place is added once, and what is not valid TOML has no other error.
+    /// Adds a diagnostic at a range. The same one at the same place is added once, and what is not valid TOML has no
+    /// other error.
     pub fn add(&mut self, at: Range<usize>, diagnostic: Diagnostic) {
         if self
             .unknown

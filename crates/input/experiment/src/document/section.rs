@@ -28,7 +28,8 @@ pub struct Section<'d> {
     pub at: Range<usize>,
     /// Its name in messages: `the file`, `a step`.
     pub title: &'static str,
-    /// The table's own key, which is part of the names of its keys in messages: `file` for `file.size`. Empty: it is not.
+    /// The table's own key, which is part of the names of its keys in messages: `file` for `file.size`. Empty: it is
+    /// not.
     pub within: &'static str,
 }
 

@@ -73,11 +73,11 @@ impl Overrides {
     }
 }
 
-/// Applies changes to each workload of a suite. What concerns files, their size, or the duration applies to the workloads
-/// that have it: it is an error only if there are none. Returns each workload or its errors, and warnings.
+/// Applies changes to each workload of a suite. What concerns files, their size, or the duration applies to the
+/// workloads that have it: it is an error only if there are none. Returns each workload or its errors, and warnings.
 ///
-/// A duration is meant for workloads that have no other end: it does not end those that use up a set of files, unless all
-/// of the suite do.
+/// A duration is meant for workloads that have no other end: it does not end those that use up a set of files, unless
+/// all of the suite do.
 pub fn with_all(
     suite: &[Described],
     overrides: &Overrides,

@@ -59,16 +59,16 @@ pub fn ignored_option(name: &str) -> Option<&'static str> {
     OPTIONS.ignored(name)
 }
 
-/// Whether this is the name of an option whose value has a fixed form, such as a number, words, or a list of these: it names no
-/// file, program or host.
+/// Whether this is the name of an option whose value has a fixed form, such as a number, words, or a list of these: it
+/// names no file, program or host.
 pub fn has_fixed_form(name: &str) -> bool {
     OPTIONS
         .options()
         .any(|option| option.name == name && option.unit.has_fixed_form())
 }
 
-/// Whether setting `second` replaces what `first` has set: both are names of one option, whose values do not add up. Names
-/// that are not options of fio count as the same with `-` or `_`.
+/// Whether setting `second` replaces what `first` has set: both are names of one option, whose values do not add up.
+/// Names that are not options of fio count as the same with `-` or `_`.
 pub fn replaces(first: &str, second: &str) -> bool {
     match (OPTIONS.find(first), OPTIONS.find(second)) {
         (Some(one), Some(other)) => one.name == other.name && !ADDING.contains(&one.name),

@@ -1,8 +1,9 @@
-//! Statements of a text that its own figures contradict: counts and times in prose against the results below the same heading, sizes and
-//! settings against commands and listed properties, options of a `prepare` command against the result, `balanced` against /proc/interrupts.
+//! Statements of a text that its own figures contradict: counts and times in prose against the results below the same
+//! heading, sizes and settings against commands and listed properties, options of a `prepare` command against the
+//! result, `balanced` against /proc/interrupts.
 //!
-//! Invariants: a statement that is not understood completely gives nothing; a rounded number contradicts nothing that it can be rounded
-//! from; a statement is compared only with what the text has below the same heading.
+//! Invariants: a statement that is not understood completely gives nothing; a rounded number contradicts nothing that
+//! it can be rounded from; a statement is compared only with what the text has below the same heading.
 
 mod interrupts;
 mod prose;
@@ -76,8 +77,8 @@ impl Source<'_> {
         found
     }
 
-    /// The results that a clause is about: those below the same heading or, if it names a configuration, those of this one in the
-    /// narrowest section that has some. Empty: it names several.
+    /// The results that a clause is about: those below the same heading or, if it names a configuration, those of this
+    /// one in the narrowest section that has some. Empty: it names several.
     fn results_of(&self, statement: &Statement, verb: &[&str]) -> Vec<&Checked> {
         let context = self.lines.context(statement.line);
         let nearest = context.headings.last().map(|heading| heading.line);

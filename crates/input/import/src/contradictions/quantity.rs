@@ -92,7 +92,8 @@ fn ungrouped(digits: &str) -> Option<String> {
     fits.then(|| digits.replace(',', ""))
 }
 
-/// The size at the beginning of some words, and how many words it takes: `4k`, `100G`, `200 MB`, `512B`. A number alone is not one.
+/// The size at the beginning of some words, and how many words it takes: `4k`, `100G`, `200 MB`, `512B`. A number alone
+/// is not one.
 pub(super) fn size(words: &[&str]) -> Option<(Approximate, usize)> {
     let first = words.first()?.trim_start_matches(['~', '≈']);
     let end = first

@@ -222,7 +222,8 @@ fn is_setup(heading: &str) -> bool {
     WORDS.iter().any(|word| heading.contains(word))
 }
 
-/// Line, name and value of each place below a heading that gives an attribute. `None`: something below it does not tell its value.
+/// Line, name and value of each place below a heading that gives an attribute. `None`: something below it does not tell
+/// its value.
 fn given(
     source: &Source<'_>,
     scope: Option<u32>,

@@ -23,7 +23,8 @@ pub struct FioJob {
     pub directions: Vec<DirectionResult>,
 }
 
-/// Reads the jobs of the json+ document in a text, in the order of the document. Other lines before and after it are left out.
+/// Reads the jobs of the json+ document in a text, in the order of the document. Other lines before and after it are
+/// left out.
 ///
 /// # Errors
 /// There is no complete document.

@@ -54,8 +54,8 @@ fn key(entry: &Entry) -> Key {
     (entry.name.clone(), entry.group, runtimes)
 }
 
-/// Whether the figures are equal within rounding: normal output has three digits. Some versions of fio lose the carry of a
-/// rate: 71971 is printed as 71.0k. The bandwidths then still agree.
+/// Whether the figures are equal within rounding: normal output has three digits. Some versions of fio lose the carry
+/// of a rate: 71971 is printed as 71.0k. The bandwidths then still agree.
 fn equal_within_rounding(a: &Entry, b: &Entry) -> bool {
     let close = |a: Option<f64>, b: Option<f64>| match (a, b) {
         (Some(a), Some(b)) => (a - b).abs() <= 0.006 * a.max(b) + 1.0,

@@ -86,8 +86,8 @@ const UNTIMED: [&str; 5] = [
 /// Workloads whose cycles are timed completely.
 const TIMED: [&str; 2] = ["create_empty", "delete_"];
 
-/// Whether the cycles of a workload of this name do work that is not timed, as in iodyno's own trials; `None` if its name
-/// does not tell.
+/// Whether the cycles of a workload of this name do work that is not timed, as in iodyno's own trials; `None` if its
+/// name does not tell.
 pub(super) fn untimed_work(name: &str) -> Option<bool> {
     let begins = |beginning: &&str| {
         name.starts_with(beginning) || (may_be_cut(name) && beginning.starts_with(name))

@@ -94,8 +94,8 @@ pub(super) fn threads(preamble: &Preamble, result: &Result) -> Option<u32> {
 /// The largest difference of a quotient from the number of threads. Numbers are printed with four decimals.
 const ROUNDING: f64 = 0.01;
 
-/// The number of threads, from all events ÷ events of a thread or, without these, from the sum of the latencies ÷ the time of a thread
-/// in events.
+/// The number of threads, from all events ÷ events of a thread or, without these, from the sum of the latencies ÷ the
+/// time of a thread in events.
 fn derived(result: &Result) -> Option<u32> {
     let quotient = |all: Option<f64>, mean: Option<(f64, f64)>| {
         let threads = all? / mean.filter(|(mean, _)| *mean > 0.0)?.0;
@@ -107,7 +107,8 @@ fn derived(result: &Result) -> Option<u32> {
     quotient(result.events, result.thread_events).or_else(|| quotient(busy, result.thread_time))
 }
 
-/// What shows the number of threads: `1 thread: it had all 7 123 125 events, and their latencies add up to 292.3 s in 300.0 s`.
+/// What shows the number of threads: `1 thread: it had all 7 123 125 events, and their latencies add up to 292.3 s in
+/// 300.0 s`.
 fn derived_in_words(threads: u32, result: &Result) -> Option<String> {
     let events = result.events.zip(result.thread_events);
     let mut shown = events.map(|(all, (mean, deviation))| match threads {

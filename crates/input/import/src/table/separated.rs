@@ -59,8 +59,8 @@ fn quoted(text: &str, mark: char) -> Vec<String> {
     fields.iter().map(|field| field.trim().to_owned()).collect()
 }
 
-/// A throughput as scripts around fio print it, rewritten with its unit: `88.0mb` under `Bandwidth`, which is fio's KiB/s
-/// divided by 1024, and `54.4mb/18.2mb` or `13.6k/4668` of reads and writes, whose sum is the throughput.
+/// A throughput as scripts around fio print it, rewritten with its unit: `88.0mb` under `Bandwidth`, which is fio's
+/// KiB/s divided by 1024, and `54.4mb/18.2mb` or `13.6k/4668` of reads and writes, whose sum is the throughput.
 fn throughput(head: &str, cell: &str) -> Option<String> {
     let bandwidth = ["bandwidth", "bw", "throughput"].contains(&head.to_lowercase().as_str());
     if !bandwidth && !matches!(unit_in(head), Some(Measure::Rate(_))) {

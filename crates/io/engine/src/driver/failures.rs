@@ -22,11 +22,11 @@ const EDQUOT: i32 = 122;
 const ECANCELED: i32 = 125;
 
 impl<B: Backend, C: Clock> Driver<'_, B, C> {
-    /// Notes for how long completions of this turn, which asked for at least `min`, may have been unseen: the time since
-    /// completions were last looked for, and the duration of submission. If one entry submits and waits, submission is
-    /// assumed to take as long per op as in the fastest entry so far, because the kernel ends a wait with the first
-    /// completion. `waited_ns`: the wait for a CPU since it was last read; what was before this turn is in the time since the
-    /// last look already.
+    /// Notes for how long completions of this turn, which asked for at least `min`, may have been unseen: the time
+    /// since completions were last looked for, and the duration of submission. If one entry submits and waits,
+    /// submission is assumed to take as long per op as in the fastest entry so far, because the kernel ends a wait with
+    /// the first completion. `waited_ns`: the wait for a CPU since it was last read; what was before this turn is in
+    /// the time since the last look already.
     #[inline]
     pub(super) fn note_window(&mut self, min: u32, waited_ns: u64) {
         let turn = &self.completions;
@@ -75,8 +75,8 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         }
     }
 
-    /// Records the duration of this turn's submission call for each read and write that it submitted. Other ops may have been
-    /// carried out by a call of their own.
+    /// Records the duration of this turn's submission call for each read and write that it submitted. Other ops may
+    /// have been carried out by a call of their own.
     pub(super) fn note_submissions(&mut self, counters: &OpCounters) {
         let ns = self.completions.submission_ns;
         for slot in self.issued.drain(..) {

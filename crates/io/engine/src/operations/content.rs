@@ -28,8 +28,8 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Allocates and fills a buffer, for at most `longest` bytes at a time, written by calls of `chunk` bytes. The buffer is as long
-    /// with a small chunk: repeated contents would be compressible.
+    /// Allocates and fills a buffer, for at most `longest` bytes at a time, written by calls of `chunk` bytes. The
+    /// buffer is as long with a small chunk: repeated contents would be compressible.
     ///
     /// # Errors
     /// ENOMEM.
@@ -59,8 +59,8 @@ impl Contents {
         missed.then(|| "buffer not in huge pages: none free (see `vm.nr_hugepages`)".to_owned())
     }
 
-    /// Prepares the content of the next `length` bytes; at most 1 MiB, and at most the `longest` given to `new`. Returns it
-    /// whole.
+    /// Prepares the content of the next `length` bytes; at most 1 MiB, and at most the `longest` given to `new`.
+    /// Returns it whole.
     pub fn next(&mut self, length: usize) -> &[u8] {
         let bytes = &mut self.arena.slot_mut(0)[..length];
         for block in bytes.chunks_mut(BLOCK) {
@@ -74,8 +74,8 @@ impl Contents {
         bytes
     }
 
-    /// What the next call writes of the content that [`Self::next`] returned, from `done` on. It ends at the end of a chunk, so
-    /// that a short write is followed by the rest of its chunk.
+    /// What the next call writes of the content that [`Self::next`] returned, from `done` on. It ends at the end of a
+    /// chunk, so that a short write is followed by the rest of its chunk.
     #[inline]
     pub fn rest(&mut self, done: usize, length: usize) -> &[u8] {
         let end = (done / self.chunk + 1) * self.chunk;

@@ -324,8 +324,8 @@ impl Open {
     }
 }
 
-/// Writes at the end of a file, a chunk with each call; stop requests are checked after each buffer. Filling the buffer is not
-/// timed.
+/// Writes at the end of a file, a chunk with each call; stop requests are checked after each buffer. Filling the buffer
+/// is not timed.
 fn write(
     open: &mut Open,
     about: About,

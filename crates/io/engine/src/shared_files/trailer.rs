@@ -29,7 +29,8 @@ pub fn seal(block: usize, offset: u64, buffer: &mut [u8]) {
     }
 }
 
-/// The blocks of a range of a file, each with its offset. The range may begin within a block where filling of a file is resumed.
+/// The blocks of a range of a file, each with its offset. The range may begin within a block where filling of a file is
+/// resumed.
 fn cut(
     block: usize,
     offset: u64,

@@ -150,8 +150,8 @@ impl FileTurn {
     }
 }
 
-/// Draws the number of a file by a law whose ranks are neighbours. As in fio, the first rank of Zipf's law and of Pareto is
-/// at a random place.
+/// Draws the number of a file by a law whose ranks are neighbours. As in fio, the first rank of Zipf's law and of
+/// Pareto is at a random place.
 fn law(law: Distribution, count: usize, random: &mut impl Rng) -> Rule {
     let ranks = count as u64 * RANKS;
     let first = match law {

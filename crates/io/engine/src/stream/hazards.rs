@@ -1,5 +1,5 @@
-//! The order among ops of a job with `serialize_overlap`, and of every verifying job: no two overlapping ops are in flight
-//! at once. Written blocks of a verifying job are queued to be read back, and some to be trimmed.
+//! The order among ops of a job with `serialize_overlap`, and of every verifying job: no two overlapping ops are in
+//! flight at once. Written blocks of a verifying job are queued to be read back, and some to be trimmed.
 
 use std::collections::VecDeque;
 

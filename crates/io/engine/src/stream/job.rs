@@ -409,8 +409,8 @@ impl JobStream {
         }
     }
 
-    /// The next required op: the write after a trim, the trim of a verified block, or a verifying read. As in fio, such trims
-    /// count towards a number of ops, and not towards a number of bytes.
+    /// The next required op: the write after a trim, the trim of a verified block, or a verifying read. As in fio, such
+    /// trims count towards a number of ops, and not towards a number of bytes.
     fn owed(&mut self) -> Option<Issue> {
         let (op, direction, checked) = if let Some(op) = self.trimmed.pop() {
             (

@@ -81,7 +81,8 @@ pub trait CloneStream: OpStream {
     /// Begins the measured time: a number of ops counts from here.
     fn measure(&mut self);
 
-    /// To be called when the bytes of a pass are used up: begins the next one, if what was written is verified before it.
+    /// To be called when the bytes of a pass are used up: begins the next one, if what was written is verified before
+    /// it.
     fn next_pass(&mut self) -> bool {
         false
     }

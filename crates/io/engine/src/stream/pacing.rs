@@ -61,8 +61,8 @@ impl Schedule {
         due
     }
 
-    /// Number of ops that were due before `until` (ns since the start) and not issued; 0 if none was issued at all. Exact
-    /// if the intervals are equal, otherwise estimated from their mean so far.
+    /// Number of ops that were due before `until` (ns since the start) and not issued; 0 if none was issued at all.
+    /// Exact if the intervals are equal, otherwise estimated from their mean so far.
     pub(crate) fn missed(&self, until: u64) -> u64 {
         if self.taken == 0 {
             return 0;

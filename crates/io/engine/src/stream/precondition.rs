@@ -1,13 +1,14 @@
 //! Writes that bring a solid-state disk into the state of long random writes in one pass (fio's `sprandom`).
 //!
 //! In this state, blocks of flash with few valid pages are more frequent than those with many: with `f(i)` the share of
-//! flash blocks with `i` valid pages, `i · f(i)` is constant (P. Desnoyers, "Analytic Models of SSD Write Performance", ACM
-//! Transactions on Storage 8(2), 2012). Ordered by their validity `v`, the flash blocks up to the fraction `x` of the disk
-//! therefore have `dx ∝ dv / v`, so that `v(x) = g^(1 − x)`, where `g` is the validity at which a flash block is collected. All
-//! valid pages together are the logical capacity: `∫ v dx = (1 − g) / −ln g = 1 / (1 + over-provisioning)`.
+//! flash blocks with `i` valid pages, `i · f(i)` is constant (P. Desnoyers, "Analytic Models of SSD Write Performance",
+//! ACM Transactions on Storage 8(2), 2012). Ordered by their validity `v`, the flash blocks up to the fraction `x` of
+//! the disk therefore have `dx ∝ dv / v`, so that `v(x) = g^(1 − x)`, where `g` is the validity at which a flash block
+//! is collected. All valid pages together are the logical capacity: `∫ v dx = (1 − g) / −ln g = 1 / (1 +
+//! over-provisioning)`.
 //!
-//! The disk is written region by region, in the order of validity. Each write in a region is chosen with the probability
-//! `1 − v` to be repeated in the next region, which invalidates its first copy.
+//! The disk is written region by region, in the order of validity. Each write in a region is chosen with the
+//! probability `1 − v` to be repeated in the next region, which invalidates its first copy.
 
 use std::collections::VecDeque;
 

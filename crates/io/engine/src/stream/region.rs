@@ -8,7 +8,8 @@ use super::blocks::BlockDraw;
 use super::precondition::PreconditionDraw;
 use super::zoned::ZonedRegion;
 
-/// Strided zones: `size` bytes are processed within the `range` of each zone; the next zone begins `range + skip` after it.
+/// Strided zones: `size` bytes are processed within the `range` of each zone; the next zone begins `range + skip` after
+/// it.
 #[derive(Debug)]
 struct Zones {
     size: u64,
@@ -163,9 +164,9 @@ impl Region {
         self.length
     }
 
-    /// The offset in the file of the next op of this direction and length, and the length that is left to it: as in fio,
-    /// an op that would meet blocks of the random map that are used ends before them. A length of 0: there is nothing to read,
-    /// or the pass has ended.
+    /// The offset in the file of the next op of this direction and length, and the length that is left to it: as in
+    /// fio, an op that would meet blocks of the random map that are used ends before them. A length of 0: there is
+    /// nothing to read, or the pass has ended.
     #[inline]
     pub(super) fn next(
         &mut self,
@@ -243,8 +244,8 @@ impl Region {
         self.base + within
     }
 
-    /// The next offset in strided zones, by fio's rules: a sequential op begins within the zone, and can end beyond it. `None`:
-    /// it would end beyond the region.
+    /// The next offset in strided zones, by fio's rules: a sequential op begins within the zone, and can end beyond it.
+    /// `None`: it would end beyond the region.
     fn next_in_zones(&mut self, index: usize, length: u64, random: &mut impl Rng) -> Option<u64> {
         let zones = self.zones.as_mut()?;
         if zones.done >= zones.size {

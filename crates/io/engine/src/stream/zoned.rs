@@ -1,5 +1,6 @@
-//! Zones with write pointers, as `zonemode=zbd` of fio has them on files: each zone is written from its start to its end, and
-//! reads stay within what was written. A full zone that is written again begins anew. On a zoned device, it is emptied before.
+//! Zones with write pointers, as `zonemode=zbd` of fio has them on files: each zone is written from its start to its
+//! end, and reads stay within what was written. A full zone that is written again begins anew. On a zoned device, it is
+//! emptied before.
 
 use iodyno_model::{Direction, WriteZones};
 use iodyno_sys::{Op, OpKind, Slot};
@@ -43,8 +44,8 @@ impl ZonedRegion {
         }
     }
 
-    /// Where an op drawn at `offset` goes, and its length: a multiple of `least`, its smallest length. `None`: nothing is
-    /// written that could be read.
+    /// Where an op drawn at `offset` goes, and its length: a multiple of `least`, its smallest length. `None`: nothing
+    /// is written that could be read.
     pub(super) fn place(
         &mut self,
         writes: bool,
@@ -134,8 +135,8 @@ pub(crate) struct DeviceZones {
     pub(crate) written: Vec<Vec<u64>>,
 }
 
-/// The order of ops in the zones of devices: a zone with a write in flight has no other op in flight, so that its writes
-/// arrive in order, and it is emptied before it is written from its start.
+/// The order of ops in the zones of devices: a zone with a write in flight has no other op in flight, so that its
+/// writes arrive in order, and it is emptied before it is written from its start.
 #[derive(Debug)]
 pub(super) struct ZoneOrder {
     /// Length of a zone, bytes.

@@ -1,11 +1,11 @@
-//! The binary form of blktrace, version 7, as `blkparse -d FILE` writes it: records of 48 bytes, each followed by data of
-//! its own. Ops are the records of requests that were queued; all others describe what became of them.
+//! The binary form of blktrace, version 7, as `blkparse -d FILE` writes it: records of 48 bytes, each followed by data
+//! of its own. Ops are the records of requests that were queued; all others describe what became of them.
 //!
 //! The layout is that of `struct blk_io_trace` in the kernel's `include/uapi/linux/blktrace_api.h`.
 
 use std::io::{self, BufRead, Read};
 
-use super::{Builder, Elapsed, Told, Trace, TraceError, TracedKind, TracedName, at, unread};
+use super::{Builder, Elapsed, ParsedOp, Trace, TraceError, TracedKind, TracedName, at, unread};
 
 const MAGIC: u32 = 0x6561_7400;
 const VERSION: u32 = 7;
@@ -118,7 +118,7 @@ pub(super) fn read(
             align => length.next_multiple_of(align),
         };
         let mut add = |kind| {
-            let op = Told {
+            let op = ParsedOp {
                 kind,
                 file,
                 offset,

@@ -1,14 +1,14 @@
 //! fio's iolog, versions 2 and 3: a header, then a line per action.
 //!
-//! Version 3: `TIME NAME add|open|close`, and `TIME NAME read|write|trim|sync|datasync OFFSET LENGTH`, with the time in µs.
-//! Version 2 is the same without times, and has `NAME wait TIME LENGTH` in their place.
+//! Version 3: `TIME NAME add|open|close`, and `TIME NAME read|write|trim|sync|datasync OFFSET LENGTH`, with the time in
+//! µs. Version 2 is the same without times, and has `NAME wait TIME LENGTH` in their place.
 
 use std::ffi::OsStr;
 use std::io::BufRead;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use super::{Builder, Elapsed, Told, Trace, TraceError, TracedKind, TracedName, at, unread};
+use super::{Builder, Elapsed, ParsedOp, Trace, TraceError, TracedKind, TracedName, at, unread};
 
 /// The longest line, bytes. fio's own buffer has this length.
 const LONGEST_LINE: usize = 4096;
@@ -100,7 +100,7 @@ pub(super) fn read(mut input: impl BufRead, mut builder: Builder<'_>) -> Result<
                         }
                         None => waited.take(),
                     };
-                let op = Told {
+                let op = ParsedOp {
                     kind,
                     file,
                     offset,

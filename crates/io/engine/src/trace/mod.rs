@@ -201,8 +201,8 @@ fn at(places: &str, number: u64, message: impl Into<String>, hint: &'static str)
     }
 }
 
-/// An op as the trace tells it.
-struct Told {
+/// An op as it is in the trace.
+struct ParsedOp {
     kind: TracedKind,
     file: usize,
     offset: u64,
@@ -249,7 +249,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds an op, unless it is to be left out.
-    fn add(&mut self, op: &Told, place: u64) -> Result<(), (String, &'static str)> {
+    fn add(&mut self, op: &ParsedOp, place: u64) -> Result<(), (String, &'static str)> {
         if self.replay.skip.contains(&op.kind.direction()) {
             return Ok(());
         }
@@ -300,7 +300,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The range of an op, scaled and aligned.
-    fn range(&self, op: &Told) -> Result<(u64, u32), (String, &'static str)> {
+    fn range(&self, op: &ParsedOp) -> Result<(u64, u32), (String, &'static str)> {
         const HINT: &str = "correct the trace";
         let longest = match op.kind {
             TracedKind::Trim => u32::MAX.into(),

@@ -18,8 +18,8 @@
 //! bytes follows, and then these bytes. With an offset, the header including its checksum is exchanged with the bytes
 //! at that offset.
 //!
-//! fio does not read the time, and its nanoseconds are below 10⁹: their highest bit marks headers of iodyno. The seed of these
-//! identifies the trial and the file.
+//! fio does not read the time, and its nanoseconds are below 10⁹: their highest bit marks headers of iodyno. The seed
+//! of these identifies the trial and the file.
 
 use crc::{Algorithm, CRC_7_MMC, CRC_16_ARC, CRC_64_REDIS, Crc, Table};
 use iodyno_model::{Checksum, HeaderFormat};
@@ -410,8 +410,8 @@ fn sha512(data: [&[u8]; 3]) -> Sum {
     Sum::of_bytes(&field)
 }
 
-/// `sha512` up to fio 3.39: not a hash, but the buffer of one that was not finished: the first block of the data, and over its
-/// start the bytes behind the last whole block.
+/// `sha512` up to fio 3.39: not a hash, but the buffer of one that was not finished: the first block of the data, and
+/// over its start the bytes behind the last whole block.
 fn unhashed_512(data: [&[u8]; 3]) -> Sum {
     let mut first = None;
     let mut blocks = Blocks {

@@ -30,8 +30,9 @@ fn a_single_read_takes_the_sum_of_its_stages() {
 
 #[test]
 fn reads_at_a_depth_lie_between_random_and_perfect_use_of_the_dies() {
-    // Channels and link so fast that only dies matter. A closed network of D equal servers with n customers has a throughput of
-    // n / (n + D − 1) · D / s for exponential service; constant service is faster, and min(n, D) / s is the bound.
+    // Channels and link so fast that only dies matter. A closed network of D equal servers with n customers has a
+    // throughput of n / (n + D − 1) · D / s for exponential service; constant service is faster, and min(n, D) / s is
+    // the bound.
     let settings = FlashSettings {
         channel_rate: 1e15,
         link_rate: 1e15,

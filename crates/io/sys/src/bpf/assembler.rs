@@ -2,8 +2,8 @@
 
 use std::os::fd::RawFd;
 
-/// A register. A call returns its result in `R0`, takes arguments in `R1` … `R5` and changes these; `R6` … `R9` keep their values; `R10` is
-/// the end of the stack.
+/// A register. A call returns its result in `R0`, takes arguments in `R1` … `R5` and changes these; `R6` … `R9` keep
+/// their values; `R10` is the end of the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Reg {

@@ -1,16 +1,16 @@
 //! Times of requests at block devices, as histograms that the kernel counts: no event per request leaves the kernel.
 //!
-//! Two programs run at the tracepoints `block_rq_issue` and `block_rq_complete`. The first notes when a request was given to its driver. The
-//! second computes two times, and counts them by device, direction and size:
+//! Two programs run at the tracepoints `block_rq_issue` and `block_rq_complete`. The first notes when a request was
+//! given to its driver. The second computes two times, and counts them by device, direction and size:
 //!
 //! - *queue time*: from the creation of the request to its issue. Time in which the submitter waited for a free tag is before it.
 //! - *device time*: from the issue to the completion: driver, bus and device.
 //!
-//! All requests of a device are counted, whoever submitted them. Devices without requests (zram, device-mapper) have no such tracepoints, and
-//! count nothing.
+//! All requests of a device are counted, whoever submitted them. Devices without requests (zram, device-mapper) have no
+//! such tracepoints, and count nothing.
 //!
-//! The instructions assembled in `issue` and `complete` are licensed `MIT OR GPL-2.0`, because the kernel lets only programs under a licence
-//! compatible with the GPL read its structures.
+//! The instructions assembled in `issue` and `complete` are licensed `MIT OR GPL-2.0`, because the kernel lets only
+//! programs under a licence compatible with the GPL read its structures.
 
 use std::io;
 
@@ -273,8 +273,8 @@ impl Fields {
         })
     }
 
-    /// Of the request that is the tracepoint's first argument: `R6` = the request, `R7` = the number of its device, and its place on the
-    /// stack. Jumps to `out` if it is of another device.
+    /// Of the request that is the tracepoint's first argument: `R6` = the request, `R7` = the number of its device, and
+    /// its place on the stack. Jumps to `out` if it is of another device.
     fn identify(&self, a: &mut Assembler, devices: &[Device], out: Label) {
         a.load(Eight, R6, R1, 0);
         a.load(Eight, R2, R6, self.queue);

@@ -1,4 +1,5 @@
-//! Reads the kernel's description of its types (BTF; kernel, `Documentation/bpf/btf.rst`): ids of types and offsets of fields.
+//! Reads the kernel's description of its types (BTF; kernel, `Documentation/bpf/btf.rst`): ids of types and offsets of
+//! fields.
 
 use thiserror::Error;
 

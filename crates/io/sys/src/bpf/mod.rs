@@ -1,7 +1,7 @@
 //! Programs of our own in the kernel's BPF machine: maps, loading, attaching to tracepoints.
 //!
-//! Only `bpf(2)` is used: no library and no compiler. A map and a program exist until their descriptors are closed, so nothing stays in the
-//! kernel when this process ends.
+//! Only `bpf(2)` is used: no library and no compiler. A map and a program exist until their descriptors are closed, so
+//! nothing stays in the kernel when this process ends.
 
 mod assembler;
 pub mod block;
@@ -169,7 +169,8 @@ impl Map {
             value: values.as_mut_ptr() as u64,
             ..MapLookup::default()
         };
-        // SAFETY: the kernel reads a key of 4 bytes, and writes one value for each possible CPU, for which there is room.
+        // SAFETY: the kernel reads a key of 4 bytes, and writes one value for each possible CPU, for which there is
+        // room.
         unsafe { bpf(Command::MapLookup, &mut attributes)? };
         for value in values.chunks_exact(words) {
             into.iter_mut()

@@ -1,8 +1,9 @@
-//! The backend of the engine `nbd`: one connection, whose requests are sent and whose replies are received by the thread that uses it.
+//! The backend of the engine `nbd`: one connection, whose requests are sent and whose replies are received by the
+//! thread that uses it.
 //!
-//! What is prepared is sent by one call, as far as the socket takes it. Replies are received into a buffer from which short data are
-//! copied; the rest of longer data is received directly. While the server reads nothing because its own replies are not read, both
-//! go on alternately.
+//! What is prepared is sent by one call, as far as the socket takes it. Replies are received into a buffer from which
+//! short data are copied; the rest of longer data is received directly. While the server reads nothing because its own
+//! replies are not read, both go on alternately.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -298,8 +299,8 @@ impl NbdBackend {
             tv_nsec: (ns % 1_000_000_000) as _,
         });
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: one descriptor of ours; it and the time outlive the call. No signal mask is given. A failure is that of the next
-        // call on the socket.
+        // SAFETY: one descriptor of ours; it and the time outlive the call. No signal mask is given. A failure is that
+        // of the next call on the socket.
         unsafe { libc::ppoll(&raw mut watched, 1, time, std::ptr::null()) };
     }
 

@@ -1,7 +1,7 @@
 //! The client's side of the NBD protocol: connects to any server, and is the backend of the engine `nbd`.
 //!
-//! Negotiation is fixed newstyle with GO, or EXPORT_NAME for servers that do not know GO. Replies are simple. What a server sends is
-//! never trusted: lengths are limited before anything is allocated.
+//! Negotiation is fixed newstyle with GO, or EXPORT_NAME for servers that do not know GO. Replies are simple. What a
+//! server sends is never trusted: lengths are limited before anything is allocated.
 
 mod backend;
 pub mod wire;
@@ -130,8 +130,8 @@ fn tcp(host: &str, port: u16, export: &str, within: Duration) -> io::Result<Conn
 /// Negotiates with a server.
 ///
 /// # Errors
-/// Those of the stream; the reason why the server refuses the export, or [`io::ErrorKind::InvalidData`] if it does not speak the
-/// protocol.
+/// Those of the stream; the reason why the server refuses the export, or [`io::ErrorKind::InvalidData`] if it does not
+/// speak the protocol.
 pub fn negotiate(stream: &mut (impl Read + Write), name: &str) -> io::Result<Export> {
     let silent = |error: io::Error| match error.kind() {
         io::ErrorKind::WouldBlock => io::Error::new(

@@ -146,8 +146,8 @@ fn the_reason_of_a_server_is_told() {
 const MIB: usize = 1 << 20;
 const SLOTS: u32 = 8;
 
-/// Serves the bytes of `disk` in batches of up to `together` requests, each in reverse order, until the client leaves. Returns the
-/// disk and the kinds and flags of all requests.
+/// Serves the bytes of `disk` in batches of up to `together` requests, each in reverse order, until the client leaves.
+/// Returns the disk and the kinds and flags of all requests.
 fn serve(mut stream: UnixStream, mut disk: Vec<u8>, together: usize) -> (Vec<u8>, Vec<(u16, u16)>) {
     let mut seen = Vec::new();
     loop {

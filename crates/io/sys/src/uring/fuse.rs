@@ -1,8 +1,9 @@
-//! The server's side of FUSE over io_uring: requests come as completions, and replies go as commands, which also ask for the next request.
-//! See `linux/fuse.h`, version 7.42, and Documentation/filesystems/fuse-io-uring.rst.
+//! The server's side of FUSE over io_uring: requests come as completions, and replies go as commands, which also ask
+//! for the next request. See `linux/fuse.h`, version 7.42, and Documentation/filesystems/fuse-io-uring.rst.
 //!
-//! An entry is memory with the parts of one request, and of its reply, at places that the kernel knows. It belongs to the kernel or, as a
-//! [`FuseEntry`], to the server. A request is put together in front of its data, so that it is one text and nothing long is copied; so is a reply.
+//! An entry is memory with the parts of one request, and of its reply, at places that the kernel knows. It belongs to
+//! the kernel or, as a [`FuseEntry`], to the server. A request is put together in front of its data, so that it is one
+//! text and nothing long is copied; so is a reply.
 
 use std::io;
 use std::ops::Range;
@@ -136,7 +137,8 @@ impl FuseEntry {
         &mut self.memory.slot_mut(0)[self.reply.clone()]
     }
 
-    /// Puts the parts of a reply of this length to where the kernel expects them. A reply that has no header becomes an error.
+    /// Puts the parts of a reply of this length to where the kernel expects them. A reply that has no header becomes an
+    /// error.
     fn take_apart(&mut self, length: usize) {
         let (unique, reply) = (self.unique, self.reply.clone());
         let bytes = self.memory.slot_mut(0);
@@ -161,10 +163,12 @@ impl FuseEntry {
     }
 }
 
-/// Some queues of a file system that is mounted by FUSE. The kernel has one for each CPU, and all of them need entries before it uses any.
+/// Some queues of a file system that is mounted by FUSE. The kernel has one for each CPU, and all of them need entries
+/// before it uses any.
 #[derive(Debug)]
 pub struct FuseRing {
-    // Fields are dropped in this order: the ring before the memory that it may write to. Memory that the kernel still has is leaked.
+    // Fields are dropped in this order: the ring before the memory that it may write to. Memory that the kernel still
+    // has is leaked.
     rings: Rings,
     device: OwnedFd,
     wake: OwnedFd,
@@ -181,8 +185,9 @@ pub struct FuseRing {
 }
 
 impl FuseRing {
-    /// Makes a ring, for the calling thread only. `wake` is an eventfd, whose reads block; `queues` are numbers of queues, and how many entries
-    /// each gets; `most_data` is the longest payload, bytes: as the server agreed on, and at least 8192.
+    /// Makes a ring, for the calling thread only. `wake` is an eventfd, whose reads block; `queues` are numbers of
+    /// queues, and how many entries each gets; `most_data` is the longest payload, bytes: as the server agreed on, and
+    /// at least 8192.
     ///
     /// # Errors
     /// Those of io_uring_setup(2) and mmap(2).
@@ -237,8 +242,8 @@ impl FuseRing {
                 queue: self.queues[slot],
                 ..Command::default()
             };
-            // SAFETY: the memory of the entry is lent until the completion was reaped, and leaked if it never is; the places of its parts are
-            // not changed any more.
+            // SAFETY: the memory of the entry is lent until the completion was reaped, and leaked if it never is; the
+            // places of its parts are not changed any more.
             unsafe { self.rings.write_with(sqe, command) };
         }
         self.watch();
@@ -269,8 +274,8 @@ impl FuseRing {
         unsafe { self.rings.write_with(sqe, Command::default()) };
     }
 
-    /// Replies to a request with the first bytes of the room for its reply. The kernel gets it with the next [`Self::submit`] or
-    /// [`Self::turn`].
+    /// Replies to a request with the first bytes of the room for its reply. The kernel gets it with the next
+    /// [`Self::submit`] or [`Self::turn`].
     pub fn commit(&mut self, mut entry: FuseEntry, length: usize) {
         entry.take_apart(length);
         let slot = entry.slot as usize;
@@ -289,7 +294,8 @@ impl FuseRing {
             ..Command::default()
         };
         self.lent[slot] = Some(entry.memory);
-        // SAFETY: the kernel knows the memory since `register`; it is lent, and leaked if the completion is never reaped.
+        // SAFETY: the kernel knows the memory since `register`; it is lent, and leaked if the completion is never
+        // reaped.
         unsafe { self.rings.write_with(sqe, command) };
     }
 
@@ -304,8 +310,8 @@ impl FuseRing {
         }
     }
 
-    /// Gives replies to the kernel and takes the requests that are there. If there are none, it may wait for one, or until `wake` is written to.
-    /// Returns whether the file system is still mounted.
+    /// Gives replies to the kernel and takes the requests that are there. If there are none, it may wait for one, or
+    /// until `wake` is written to. Returns whether the file system is still mounted.
     ///
     /// # Errors
     /// Those of io_uring_enter(2), and of entries.
@@ -355,10 +361,12 @@ struct BackingMap {
     padding: u64,
 }
 
-/// Tells the kernel of a file that it may read and write in place of the server (`FUSE_DEV_IOC_BACKING_OPEN`). Returns the number for replies.
+/// Tells the kernel of a file that it may read and write in place of the server (`FUSE_DEV_IOC_BACKING_OPEN`). Returns
+/// the number for replies.
 ///
 /// # Errors
-/// As ioctl(2): EPERM if the session has not agreed on it, ELOOP if the file is on a file system that is itself stacked on another one.
+/// As ioctl(2): EPERM if the session has not agreed on it, ELOOP if the file is on a file system that is itself stacked
+/// on another one.
 pub fn open_backing(session: impl AsFd, file: impl AsFd) -> io::Result<u32> {
     const FUSE_DEV_IOC_BACKING_OPEN: libc::c_ulong = 0x4010_e501;
     let map = BackingMap {

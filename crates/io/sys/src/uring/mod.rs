@@ -233,8 +233,8 @@ fn hint(error: &std::io::Error) -> &'static str {
 }
 
 impl UringBackend {
-    /// As [`Backend::prep`], for a write that is durable when it ends (RWF_DSYNC): the kernel writes through the cache of the device
-    /// (FUA) where it can, and otherwise flushes it.
+    /// As [`Backend::prep`], for a write that is durable when it ends (RWF_DSYNC): the kernel writes through the cache
+    /// of the device (FUA) where it can, and otherwise flushes it.
     pub fn prep_durable(&mut self, slot: Slot, op: &Op) {
         self.place(slot, op, self.rw_flags.write | file::RWF_DSYNC, 0);
     }
@@ -252,8 +252,9 @@ impl UringBackend {
         let _ = self.rings.register_workers(self.arena.slots());
     }
 
-    /// Waits once until a file can be read, or with `write` be written. It ends with a completion whose slot is the number of slots and
-    /// `number` together. It needs no slot. Also a file that is not registered has to be among the files of this backend.
+    /// Waits once until a file can be read, or with `write` be written. It ends with a completion whose slot is the
+    /// number of slots and `number` together. It needs no slot. Also a file that is not registered has to be among the
+    /// files of this backend.
     pub fn prep_poll(&mut self, number: u32, file: u32, write: bool) {
         let user_data = u64::from(self.arena.slots()) + u64::from(number);
         let entry = Sqe {
@@ -320,8 +321,8 @@ impl UringBackend {
                 ..sqe
             },
         };
-        // SAFETY: its buffer is lent until the completion was reaped, and the arena is leaked if it never is. The file is owned here until
-        // the kernel has accepted the entry.
+        // SAFETY: its buffer is lent until the completion was reaped, and the arena is leaked if it never is. The file
+        // is owned here until the kernel has accepted the entry.
         unsafe { *self.rings.next() = entry };
         self.prepared.push(slot);
     }

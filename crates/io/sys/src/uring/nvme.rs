@@ -1,6 +1,8 @@
-//! NVMe commands through io_uring: the passthrough of `/dev/ngXnY`, past the kernel's block layer. See `linux/nvme_ioctl.h`.
+//! NVMe commands through io_uring: the passthrough of `/dev/ngXnY`, past the kernel's block layer. See
+//! `linux/nvme_ioctl.h`.
 //!
-//! Entries have twice the usual size, and the second half contains the command. Lengths and offsets are in blocks of the namespace.
+//! Entries have twice the usual size, and the second half contains the command. Lengths and offsets are in blocks of
+//! the namespace.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -189,8 +191,8 @@ impl NvmeBackend {
     /// Creates a ring for all slots of the arena. The files are the character devices of namespaces.
     ///
     /// # Errors
-    /// The kernel lacks the passthrough, or a file is not a namespace whose blocks have a length of 512 bytes to 64 KiB and no
-    /// metadata.
+    /// The kernel lacks the passthrough, or a file is not a namespace whose blocks have a length of 512 bytes to 64 KiB
+    /// and no metadata.
     pub fn new(
         files: Vec<File>,
         arena: Arena,
@@ -322,8 +324,9 @@ impl Backend for NvmeBackend {
             user_data: slot.into(),
             ..Sqe::default()
         };
-        // SAFETY: buffer and range are lent until the completion was reaped, and the arenas are leaked if it never is. The device transfers
-        // as many bytes as the command says, checked above. The file is owned here until the kernel has accepted the entry.
+        // SAFETY: buffer and range are lent until the completion was reaped, and the arenas are leaked if it never is.
+        // The device transfers as many bytes as the command says, checked above. The file is owned here until the
+        // kernel has accepted the entry.
         unsafe { self.rings.write_with(head, command) };
         self.prepared.push(slot);
     }

@@ -69,7 +69,8 @@ pub(super) struct Rings {
     features: u32,
     sq_mask: u32,
     sq_entries: u32,
-    /// Binary logarithm of the length of an entry, in those of the usual length: 1 with [`setup::SQE128`] and [`setup::CQE32`].
+    /// Binary logarithm of the length of an entry, in those of the usual length: 1 with [`setup::SQE128`] and
+    /// [`setup::CQE32`].
     big: u32,
     sq_head: NonNull<AtomicU32>,
     sq_tail: NonNull<AtomicU32>,
@@ -232,7 +233,8 @@ impl Rings {
     /// io_uring_register(2).
     ///
     /// # Safety
-    /// `argument` points to `count` elements of the type that `what` takes, and what these point to lives as long as the kernel uses it.
+    /// `argument` points to `count` elements of the type that `what` takes, and what these point to lives as long as
+    /// the kernel uses it.
     unsafe fn register(
         &self,
         what: u32,
@@ -285,7 +287,8 @@ impl Rings {
     /// The next entry, which is overwritten in place.
     ///
     /// # Safety
-    /// What the new entry points to may be used as its op does, and its file stays open, until the completion was reaped.
+    /// What the new entry points to may be used as its op does, and its file stays open, until the completion was
+    /// reaped.
     #[inline]
     pub(super) unsafe fn next(&mut self) -> &mut Sqe {
         assert!(self.free() > 0, "submission queue is full");
@@ -295,8 +298,8 @@ impl Rings {
         unsafe { self.sqes.add(index << self.big).as_mut() }
     }
 
-    /// Writes the next entry with a command of a driver, which replaces the last two words of the usual entry. For rings made by
-    /// [`Self::with_commands`].
+    /// Writes the next entry with a command of a driver, which replaces the last two words of the usual entry. For
+    /// rings made by [`Self::with_commands`].
     ///
     /// # Safety
     /// As for [`Self::next`]; also of what the command points to.
@@ -306,7 +309,8 @@ impl Rings {
             assert!(size_of::<T>() <= abi::COMMAND_BYTES && align_of::<T>() <= 8);
         }
         assert!(self.big == 1, "entries have no room for commands");
-        // SAFETY: the caller guarantees it. The entry has 128 bytes, and the command is within them and aligned, checked above.
+        // SAFETY: the caller guarantees it. The entry has 128 bytes, and the command is within them and aligned,
+        // checked above.
         unsafe {
             let entry = std::ptr::from_mut(self.next());
             entry.write(head);

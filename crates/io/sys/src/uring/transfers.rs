@@ -1,8 +1,9 @@
-//! Reads and writes of servers, between files and the memory of their clients. A thread starts many of them with one system call, and none
-//! blocks it.
+//! Reads and writes of servers, between files and the memory of their clients. A thread starts many of them with one
+//! system call, and none blocks it.
 //!
-//! The kernel ends a direct write in the context of the thread that started it. While writes are in flight, this thread must not call what
-//! waits for them, such as ftruncate(2) or a write behind the end of the file, and nothing that waits for a thread which does: it would wait for itself.
+//! The kernel ends a direct write in the context of the thread that started it. While writes are in flight, this thread
+//! must not call what waits for them, such as ftruncate(2) or a write behind the end of the file, and nothing that
+//! waits for a thread which does: it would wait for itself.
 //!
 //! What is in flight is owned here: file and memory stay until the kernel has finished with them.
 
@@ -94,8 +95,8 @@ struct InFlight<F, T> {
 /// The transfers of one thread.
 pub struct Transfers<F, T> {
     rings: Rings,
-    /// Signalled by the kernel when something has ended. The descriptor of a ring whose completions are deferred to its thread is not
-    /// readable then.
+    /// Signalled by the kernel when something has ended. The descriptor of a ring whose completions are deferred to its
+    /// thread is not readable then.
     ended: OwnedFd,
     slots: Vec<Option<InFlight<F, T>>>,
     free: Vec<Slot>,
@@ -103,7 +104,8 @@ pub struct Transfers<F, T> {
     writes: usize,
 }
 
-// SAFETY: the rings and vectors point to memory that is owned here. The kernel refuses another thread if the ring is for one thread only.
+// SAFETY: the rings and vectors point to memory that is owned here. The kernel refuses another thread if the ring is
+// for one thread only.
 unsafe impl<F: Send, T: Send> Send for Transfers<F, T> {}
 
 impl<F: AsFd, T> Transfers<F, T> {
@@ -207,7 +209,8 @@ impl<F: AsFd, T> Transfers<F, T> {
             user_data: slot as u64,
             ..Sqe::default()
         };
-        // SAFETY: file, memory and vectors are kept in the slot until the completion was reaped, and leaked if it never is.
+        // SAFETY: file, memory and vectors are kept in the slot until the completion was reaped, and leaked if it never
+        // is.
         unsafe { *self.rings.next() = entry };
         self.writes += usize::from(write);
         self.slots[slot as usize] = Some(InFlight {
@@ -220,7 +223,8 @@ impl<F: AsFd, T> Transfers<F, T> {
         Ok(())
     }
 
-    /// Submits what was started, by one system call, and calls `ended` for each transfer that has ended. Does not wait. Returns whether there was one.
+    /// Submits what was started, by one system call, and calls `ended` for each transfer that has ended. Does not wait.
+    /// Returns whether there was one.
     ///
     /// # Errors
     /// Those of io_uring_enter(2).

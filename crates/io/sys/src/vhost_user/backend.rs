@@ -1,7 +1,7 @@
 //! The backend of the engines `vhost-user-blk` and `virtiofs`: a queue of a connection, or a part of one.
 //!
-//! The buffers of the slots are in memory that is shared with the server, so that data are never copied here. Behind them is, for each
-//! slot, what else belongs to its request.
+//! The buffers of the slots are in memory that is shared with the server, so that data are never copied here. Behind
+//! them is, for each slot, what else belongs to its request.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -28,8 +28,8 @@ const STATUS_UNSUPP: u8 = 2;
 /// No server writes it.
 const STATUS_NONE: u8 = 0xff;
 
-/// Bytes of a slot behind the buffers. For a disk: a header of 16, the range of a discard of 16, a status. For a file: a header of 40,
-/// arguments of up to 40, and from `REPLY` a reply of up to 24.
+/// Bytes of a slot behind the buffers. For a disk: a header of 16, the range of a discard of 16, a status. For a file:
+/// a header of 40, arguments of up to 40, and from `REPLY` a reply of up to 24.
 const SLOT_BYTES: usize = 128;
 const REPLY: usize = 96;
 
@@ -122,7 +122,8 @@ impl VhostUserBackend {
         slots.max(1) as usize * SLOT_BYTES
     }
 
-    /// For ops of at most the length of a slot. The arena is in the memory of the service, with [`Self::tail`] bytes behind its slots.
+    /// For ops of at most the length of a slot. The arena is in the memory of the service, with [`Self::tail`] bytes
+    /// behind its slots.
     ///
     /// # Errors
     /// The server has no queue left, or refuses it.
@@ -212,8 +213,8 @@ impl VhostUserBackend {
                         file_request(file, arena, (slot, op), (header, *unique), parts);
                     }
                 }
-                // SAFETY: the parts are the buffer of the slot, which is lent until the server gives the chain back, and what belongs to the
-                // slot behind all buffers. All of it is in the memory that is shared.
+                // SAFETY: the parts are the buffer of the slot, which is lent until the server gives the chain back,
+                // and what belongs to the slot behind all buffers. All of it is in the memory that is shared.
                 unsafe { ring.push(slot, parts) };
                 *in_flight += 1;
                 completions.submitted += 1;
@@ -238,7 +239,8 @@ impl VhostUserBackend {
             let Some((op, submitted, unique)) = op else {
                 return Err(self.malformed("the server returned a request that is not in flight"));
             };
-            // SAFETY: the server has given it back. One that accesses it nevertheless changes bytes, which are all valid.
+            // SAFETY: the server has given it back. One that accesses it nevertheless changes bytes, which are all
+            // valid.
             unsafe { self.arena.take_back(slot) };
             self.in_flight -= 1;
             let header = header(slot);

@@ -1,6 +1,7 @@
 //! The messages of FUSE, as far as a guest needs them to read and write files.
 //!
-//! Source: `include/uapi/linux/fuse.h` of the kernel, version 7.38. Numbers have the byte order of the host, as virtio-fs requires.
+//! Source: `include/uapi/linux/fuse.h` of the kernel, version 7.38. Numbers have the byte order of the host, as
+//! virtio-fs requires.
 
 use std::io;
 
@@ -132,7 +133,8 @@ pub(super) enum Reply {
     Errno(i32),
 }
 
-/// Reads the header of a reply to the request `unique` that may have up to `most` bytes behind it. `None`: it is malformed.
+/// Reads the header of a reply to the request `unique` that may have up to `most` bytes behind it. `None`: it is
+/// malformed.
 pub(super) fn reply(header: [u64; 2], unique: u64, most: u32) -> Option<Reply> {
     let [a, b, c, d, e, f, g, h] = header[0].to_ne_bytes();
     let length = u32::from_ne_bytes([a, b, c, d]);

@@ -84,8 +84,8 @@ pub(super) struct Device {
 }
 
 impl Link {
-    /// Connects to the server that listens on a socket. Each step may take `within`. `read` is told of the features and of the number
-    /// of queues, and reads what else is told of the device.
+    /// Connects to the server that listens on a socket. Each step may take `within`. `read` is told of the features and
+    /// of the number of queues, and reads what else is told of the device.
     ///
     /// # Errors
     /// The server cannot be reached, or does not speak the protocol as needed.

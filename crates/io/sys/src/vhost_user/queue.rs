@@ -1,7 +1,7 @@
 //! A queue of a server, and those who share it.
 //!
-//! Each user has slots of its own in the queue. Whoever looks at the ring takes everything that the server has given back, and keeps
-//! what belongs to others for them: so no user waits for another one, and one notification is enough.
+//! Each user has slots of its own in the queue. Whoever looks at the ring takes everything that the server has given
+//! back, and keeps what belongs to others for them: so no user waits for another one, and one notification is enough.
 //!
 //! The slots of a user that leaves with requests in flight stay reserved until the server has given these back.
 
@@ -276,8 +276,8 @@ impl QueueUser {
             tv_nsec: (ns % 1_000_000_000) as _,
         });
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: three descriptors of ours; they and the time outlive the call. No signal mask is given. A call that was interrupted
-        // has no events, and the caller comes again.
+        // SAFETY: three descriptors of ours; they and the time outlive the call. No signal mask is given. A call that
+        // was interrupted has no events, and the caller comes again.
         let ready = unsafe { libc::ppoll(watched.as_mut_ptr(), 3, time, std::ptr::null()) };
         if ready <= 0 {
             return Ok(());

@@ -1,7 +1,7 @@
 //! The driver's side of a split virtqueue in memory that is shared with a device.
 //!
-//! Source: VIRTIO 1.2, section 2.7. A slot owns the descriptor, or the descriptors, from `slot × chain`, so that there is no list of free
-//! ones.
+//! Source: VIRTIO 1.2, section 2.7. A slot owns the descriptor, or the descriptors, from `slot × chain`, so that there
+//! is no list of free ones.
 //!
 //! # Order of accesses
 //!
@@ -55,8 +55,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// For `slots` chains of at most `chain` descriptors, from address `start`, which is aligned to 64 bytes. `None`: too many for a ring
-    /// of `most` descriptors.
+    /// For `slots` chains of at most `chain` descriptors, from address `start`, which is aligned to 64 bytes. `None`:
+    /// too many for a ring of `most` descriptors.
     pub(super) fn new(
         start: u64,
         slots: u32,
@@ -125,8 +125,8 @@ impl Ring {
     }
 
     fn index(&self, address: u64) -> &AtomicU16 {
-        // SAFETY: by the contract of `new`, within the ring; aligned, because the parts of the ring are; the device accesses it in
-        // units of this size as well.
+        // SAFETY: by the contract of `new`, within the ring; aligned, because the parts of the ring are; the device
+        // accesses it in units of this size as well.
         unsafe { AtomicU16::from_ptr(std::ptr::with_exposed_provenance_mut(address as usize)) }
     }
 
@@ -144,7 +144,8 @@ impl Ring {
     /// Makes a chain of a slot available, without a notification.
     ///
     /// # Safety
-    /// The parts are memory of this process that the device shares, and used for nothing else until it gives the chain back.
+    /// The parts are memory of this process that the device shares, and used for nothing else until it gives the chain
+    /// back.
     ///
     /// # Panics
     /// If there is no such slot, or the chain is longer than one.
@@ -226,7 +227,8 @@ impl Ring {
             return None;
         }
         let entry = places.used + 4 + 8 * u64::from(self.taken % places.size);
-        // SAFETY: by the contract of `new`, within the ring; the device has written it before the index that was loaded.
+        // SAFETY: by the contract of `new`, within the ring; the device has written it before the index that was
+        // loaded.
         let head =
             unsafe { std::ptr::with_exposed_provenance::<u32>(entry as usize).read_volatile() };
         self.taken = self.taken.wrapping_add(1);

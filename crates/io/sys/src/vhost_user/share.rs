@@ -1,6 +1,8 @@
-//! A folder that a server shares with its guest by virtio-fs, as the preparation of a trial uses it: one request at a time.
+//! A folder that a server shares with its guest by virtio-fs, as the preparation of a trial uses it: one request at a
+//! time.
 //!
-//! Paths are relative to the shared folder. Symbolic links are never followed, so that each path leads to a file within the folder.
+//! Paths are relative to the shared folder. Symbolic links are never followed, so that each path leads to a file within
+//! the folder.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -249,7 +251,8 @@ impl Share {
             parts.push(part(block, bytes.len(), true));
         }
         control.hangs = true;
-        // SAFETY: parts of the memory of the control, with the lengths checked above. It is not used again before the reply.
+        // SAFETY: parts of the memory of the control, with the lengths checked above. It is not used again before the
+        // reply.
         user.submit(|ring| unsafe { ring.push(0, &parts) });
         let deadline = Instant::now() + PATIENCE;
         let mut back = Vec::with_capacity(1);

@@ -12,7 +12,7 @@ use super::facts::{Facts, compare_facts};
 use super::floor;
 use super::grouping::Kinship;
 use super::levels::Level;
-use super::metrics::{Asked, Role};
+use super::metrics::{Role, RowMetric};
 use super::reduce::sample;
 use super::sample::{Sample, Two};
 use super::sides::{Gathered, by_reason, gather};
@@ -21,7 +21,7 @@ use super::{statistics, words};
 
 /// A row by one metric with the values that count.
 pub(super) struct Prepared<'r, 't, 'a> {
-    asked: &'r Asked<'t, 'a>,
+    asked: &'r RowMetric<'t, 'a>,
     /// By workload, then by column.
     gathered: Vec<Vec<Gathered<'a>>>,
 }
@@ -54,8 +54,8 @@ pub(super) struct Built {
 }
 
 /// Takes the values that count.
-pub(super) fn prepare<'r, 't, 'a>(asked: &'r [Asked<'t, 'a>]) -> Vec<Prepared<'r, 't, 'a>> {
-    let gather_row = |asked: &'r Asked<'t, 'a>| Prepared {
+pub(super) fn prepare<'r, 't, 'a>(asked: &'r [RowMetric<'t, 'a>]) -> Vec<Prepared<'r, 't, 'a>> {
+    let gather_row = |asked: &'r RowMetric<'t, 'a>| Prepared {
         asked,
         gathered: asked
             .workloads
@@ -120,7 +120,8 @@ impl<'a> Prepared<'_, '_, 'a> {
         }
     }
 
-    /// Whether a column has no trial in this row, although another candidate has one. A plan may leave out columns in some rows.
+    /// Whether a column has no trial in this row, although another candidate has one. A plan may leave out columns in
+    /// some rows.
     pub(super) fn is_nowhere(&self, column: usize) -> bool {
         let columns = &self.asked.row.columns;
         let mut candidates = columns.iter().skip(1);

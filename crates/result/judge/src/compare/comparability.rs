@@ -24,14 +24,14 @@
 //! report what is missing. INCONCLUSIVE is replaced too, because more rounds would not help. A difference is FASTER,
 //! SLOWER or DIFFERENT BUT SMALL; no difference is EQUIVALENT or INCONCLUSIVE.
 //!
-//! Reasons: a limit of the client or the device on both sides makes their results similar, and any remaining
-//! difference comes from the limit. On the faster side alone it only reduces the difference. On the slower side
-//! alone, the other side shows that the work can be faster, so the slowness belongs to the configuration. A fixed
-//! amount of work need not be steady: it is compared by its completion. I/O of another process takes time from both
-//! sides and belongs to no configuration: it can be the reason why a side is slower or equal. Short memory, throttled
-//! writers, full queues and saturated servers are mostly caused by the configuration and are part of what is
-//! compared: they do not change the verdict, and are reported as possible causes only where they are on the slower side. Unknown facts never object. Trials
-//! whose figures do not measure the storage are left out before this step.
+//! Reasons: a limit of the client or the device on both sides makes their results similar, and any remaining difference
+//! comes from the limit. On the faster side alone it only reduces the difference. On the slower side alone, the other
+//! side shows that the work can be faster, so the slowness belongs to the configuration. A fixed amount of work need
+//! not be steady: it is compared by its completion. I/O of another process takes time from both sides and belongs to no
+//! configuration: it can be the reason why a side is slower or equal. Short memory, throttled writers, full queues and
+//! saturated servers are mostly caused by the configuration and are part of what is compared: they do not change the
+//! verdict, and are reported as possible causes only where they are on the slower side. Unknown facts never object.
+//! Trials whose figures do not measure the storage are left out before this step.
 
 use iodyno_model::{
     Course, Difference, FactClass, FindingKind, Flag, Kind, Observation, Question, Verdict, Weight,

@@ -44,9 +44,9 @@ pub fn distinguishing_runs(observations: &[Observation]) -> String {
     found.unwrap_or(Observation::RUN).to_owned()
 }
 
-/// Rows that separate what differs: configuration and workload if they vary, and every dimension in which
-/// trials of one workload in one column differ. Dimensions that are printed `across` are not among them; a workload that
-/// they determine is not either.
+/// Rows that separate what differs: configuration and workload if they vary, and every dimension in which trials of one
+/// workload in one column differ. Dimensions that are printed `across` are not among them; a workload that they
+/// determine is not either.
 pub fn default_rows(columns: &str, across: &[String], observations: &[Observation]) -> Vec<String> {
     let mut rows = across.to_vec();
     for name in [Observation::CONFIGURATION, Observation::WORKLOAD] {

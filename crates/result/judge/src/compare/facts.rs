@@ -233,7 +233,8 @@ fn close(one: &[(f64, f64)], other: &[(f64, f64)]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|it| apart(it) <= FULLNESS_POINTS)
 }
 
-/// Whether the sides are equally full in the middle of their trials: the first trials lay out files that later ones find.
+/// Whether the sides are equally full in the middle of their trials: the first trials lay out files that later ones
+/// find.
 fn equally_full(left: &Counted, right: &Counted) -> bool {
     let middle = |values: &Counted| {
         let mut all: Vec<Vec<(f64, f64)>> = Vec::new();

@@ -2,7 +2,7 @@
 
 use iodyno_model::Observation;
 
-use super::metrics::Asked;
+use super::metrics::RowMetric;
 use super::reduce::sample;
 use super::sample::{Sample, Two};
 use super::sides::gather;
@@ -14,7 +14,7 @@ use super::statistics;
 /// It is the distance from 1 of the farther end of the A/A ratio's interval (at `level`). With too few rounds for an
 /// interval, it is that of the most distant ratio. Distances are differences of logarithms: 0.97 and 1/0.97 have the
 /// same distance.
-pub(super) fn from_again<'a>(asked: &Asked<'_, 'a>, baseline: &str, level: f64) -> Option<f64> {
+pub(super) fn from_again<'a>(asked: &RowMetric<'_, 'a>, baseline: &str, level: f64) -> Option<f64> {
     let sides: Vec<_> = asked
         .workloads
         .iter()

@@ -20,7 +20,7 @@ pub(super) enum Role {
 
 /// A row with its metric.
 #[derive(Debug)]
-pub(super) struct Asked<'t, 'a> {
+pub(super) struct RowMetric<'t, 'a> {
     /// Its trials.
     pub(super) row: &'t Row<'a>,
     /// The same by workload.
@@ -38,7 +38,7 @@ pub(super) struct Asked<'t, 'a> {
 
 /// The rows by their metrics: primaries, then exploratory ones, then those of the noise floor; within
 /// each in the order of the trials.
-pub(super) fn rows<'t, 'a>(table: &'t Table<'a>, question: &Question) -> Vec<Asked<'t, 'a>> {
+pub(super) fn rows<'t, 'a>(table: &'t Table<'a>, question: &Question) -> Vec<RowMetric<'t, 'a>> {
     let mut asked = Vec::new();
     for row in &table.rows {
         let of_family = row.kinship == Kinship::Family;
@@ -49,7 +49,7 @@ pub(super) fn rows<'t, 'a>(table: &'t Table<'a>, question: &Question) -> Vec<Ask
         let members = std::rc::Rc::new(workloads(row, &question.columns, &known));
         let (primary, own, notes) = first(row, &members, table, question);
         let mut add = |metric: Metric, own: Vec<Metric>, role, notes| {
-            asked.push(Asked {
+            asked.push(RowMetric {
                 row,
                 workloads: members.clone(),
                 metric,
@@ -199,9 +199,9 @@ fn asked_metric(name: &str, row: &Row, table: &Table) -> Metric {
     own.or_else(anywhere).unwrap_or_else(|| Metric::iops(name))
 }
 
-/// The metrics of some trials of a row, the most frequent first: for each trial the one that the question asks for, otherwise
-/// the trial's primary one. A metric that some trials withhold is last: it is withheld for all, so one that all trials have is
-/// preferred.
+/// The metrics of some trials of a row, the most frequent first: for each trial the one that the question asks for,
+/// otherwise the trial's primary one. A metric that some trials withhold is last: it is withheld for all, so one that
+/// all trials have is preferred.
 fn primaries<'a>(
     trials: impl Iterator<Item = &'a Observation> + Clone,
     row: &Row,

@@ -67,7 +67,8 @@ pub fn compare(
 pub(crate) struct Cell<'a> {
     /// Its place in the comparison: row and candidate.
     pub(crate) place: (usize, usize),
-    /// The trials of the baseline and of the candidate that count, with their values; if they are paired, in the same order.
+    /// The trials of the baseline and of the candidate that count, with their values; if they are paired, in the same
+    /// order.
     pub(crate) sides: (Vec<Counted<'a>>, Vec<Counted<'a>>),
     /// The facts in which the sides differ, with the attribute under test.
     pub(crate) differing: Vec<Difference>,

@@ -85,8 +85,8 @@ pub fn question_of(plan: &Plan) -> Question {
     })
 }
 
-/// A question without the conditions on workloads that are searched in these plans, because the trials of searches are not
-/// compared.
+/// A question without the conditions on workloads that are searched in these plans, because the trials of searches are
+/// not compared.
 pub fn without_searches<'a>(
     question: &Question,
     plans: impl IntoIterator<Item = &'a Plan>,
@@ -105,8 +105,9 @@ pub fn without_searches<'a>(
     question
 }
 
-/// The width of the widest interval among the primary ratios, (high − low) ÷ ratio; used by the stop rule. With a workload: among
-/// those of its rows, or of its family's. `None` while there is no primary comparison or one has no interval yet.
+/// The width of the widest interval among the primary ratios, (high − low) ÷ ratio; used by the stop rule. With a
+/// workload: among those of its rows, or of its family's. `None` while there is no primary comparison or one has no
+/// interval yet.
 pub fn widest_interval(comparison: &Comparison, of: Option<&Workload>) -> Option<f64> {
     let mut widest = None;
     let question = &comparison.question;

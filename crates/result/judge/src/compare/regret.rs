@@ -1,7 +1,7 @@
 //! How far each column is from the best one of each cell: its smallest and its mean ratio, with intervals.
 //!
-//! To choose the best by the same trials favours those that were lucky, so that equal columns seem to be worse than the best
-//! ("winner's curse"). Therefore:
+//! To choose the best by the same trials favours those that were lucky, so that equal columns seem to be worse than the
+//! best ("winner's curse"). Therefore:
 //!
 //! - Each ratio is to the column that is best by all *other* rounds. Such a choice can miss the best, and never finds a better one, so
 //!   that ratios are not too low; between equal columns, their logarithms lie around 0.
@@ -251,7 +251,8 @@ fn with_interval(estimated: Estimated) -> Option<Estimated> {
     estimated.interval.is_some().then_some(estimated)
 }
 
-/// Logarithms of speeds by cell, column and round; each round relative to its mean, which a disturbance of the whole round moves.
+/// Logarithms of speeds by cell, column and round; each round relative to its mean, which a disturbance of the whole
+/// round moves.
 struct Matrix<'a> {
     logs: &'a [Vec<Vec<f64>>],
     relative: Vec<Vec<Vec<f64>>>,
@@ -396,8 +397,8 @@ impl<'a> Matrix<'a> {
         (estimated(&by_others, low.zip(high), level), cell)
     }
 
-    /// By column, each cell, with verdicts that are corrected over the whole table: all pairs of columns in all cells are tested together.
-    /// A column is slower than the best if it is slower than any other one.
+    /// By column, each cell, with verdicts that are corrected over the whole table: all pairs of columns in all cells
+    /// are tested together. A column is slower than the best if it is slower than any other one.
     fn ratios(&self, question: &Question) -> Vec<Vec<RatioToBest>> {
         let columns = self.logs.first().map_or(0, Vec::len);
         let alpha = question.alpha_at_look();
@@ -570,7 +571,8 @@ mod tests {
     const ROUNDS: usize = 10;
     const LEVEL: f64 = 0.95;
 
-    /// Logarithms of speeds with these centres: (cell, column) → logarithm. Rounds are disturbed as a whole, and cells differ in noise.
+    /// Logarithms of speeds with these centres: (cell, column) → logarithm. Rounds are disturbed as a whole, and cells
+    /// differ in noise.
     fn logs(centre: &dyn Fn(usize, usize) -> f64, noise: f64, seed: u64) -> Vec<Vec<Vec<f64>>> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let law = Normal::new(0.0, 1.0).unwrap();
@@ -590,7 +592,8 @@ mod tests {
             .collect()
     }
 
-    /// The share of simulated runs in which the intervals of the mean and of the smallest ratio of a column contain the truth.
+    /// The share of simulated runs in which the intervals of the mean and of the smallest ratio of a column contain the
+    /// truth.
     fn coverage(centre: &dyn Fn(usize, usize) -> f64, column: usize, noise: f64) -> (f64, f64) {
         const TIMES: u64 = 200;
         let to_best = |cell: usize| {

@@ -20,9 +20,9 @@ const FEWEST: usize = 3;
 /// The number that the remedies name: with three of each, no p can be below 5 %.
 const ENOUGH: usize = 4;
 
-/// The largest distance between the mean places in time of the two sides, in its standard deviations over random orders. A drift moves
-/// the means apart and widens the spread of each side: up to this distance, the spread outweighs it, and a drift makes a
-/// difference rarer.
+/// The largest distance between the mean places in time of the two sides, in its standard deviations over random
+/// orders. A drift moves the means apart and widens the spread of each side: up to this distance, the spread outweighs
+/// it, and a drift makes a difference rarer.
 const BALANCED: f64 = 1.0;
 
 /// The values of separate runs, or the reasons against a verdict.

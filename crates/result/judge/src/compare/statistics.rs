@@ -1,8 +1,9 @@
 //! The statistics of a cell, based on ranks; those of separate runs on the means of their logarithms.
 //!
-//! Separate runs differ only if two tests agree. The permutation test is exact for runs of one distribution, however many runs a side has.
-//! The t test with the degrees of freedom of the smaller side keeps its level if one side varies more than the other (Mickey & Brown,
-//! "Bounds on the distribution functions of the Behrens-Fisher statistic", Annals of Mathematical Statistics 37, 1966).
+//! Separate runs differ only if two tests agree. The permutation test is exact for runs of one distribution, however
+//! many runs a side has. The t test with the degrees of freedom of the smaller side keeps its level if one side varies
+//! more than the other (Mickey & Brown, "Bounds on the distribution functions of the Behrens-Fisher statistic", Annals
+//! of Mathematical Statistics 37, 1966).
 //!
 //! Ratios are computed from logarithms. If a value is 0 or less there is no ratio; ranks then compare the
 //! values themselves, which gives a direction but no size.

@@ -118,7 +118,8 @@ fn extended(question: &Question) -> Option<String> {
     ))
 }
 
-/// A remark on what rounds do not repeat: each configuration is one file system or device, unless it was made anew for them.
+/// A remark on what rounds do not repeat: each configuration is one file system or device, unless it was made anew for
+/// them.
 fn instances(table: &Table, question: &Question) -> Option<String> {
     let trials = || table.rows.iter().flat_map(|row| row.trials());
     let has_target = |o: &Observation| o.facts.iter().any(|fact| fact.name == "file system");

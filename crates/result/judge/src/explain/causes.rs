@@ -1,7 +1,7 @@
 //! What may be behind a part of the ratio: facts that differ and series that differ, by what they act on.
 //!
-//! A fact is named only beside a measured quantity on which it acts, and as a candidate: that both differ does not show that one is the reason
-//! of the other.
+//! A fact is named only beside a measured quantity on which it acts, and as a candidate: that both differ does not show
+//! that one is the reason of the other.
 
 use iodyno_model::{Cause, Change, Contrast, Difference, FactClass, Observation};
 
@@ -135,7 +135,8 @@ fn acts(fact: &Difference) -> &'static [Acts] {
     }
 }
 
-/// Facts of targets that all trials of one side have and none of the other: the options of a layer that only one side has.
+/// Facts of targets that all trials of one side have and none of the other: the options of a layer that only one side
+/// has.
 pub(super) fn one_sided(baseline: &[&Observation], candidate: &[&Observation]) -> Vec<Difference> {
     let all = |name: &str, side: &[&Observation]| -> Option<String> {
         let value = |trial: &&Observation| {
@@ -215,8 +216,8 @@ const BEHIND: &[(&str, &[Acts])] = &[
     ("moves", &[Time]),
 ];
 
-/// The facts and series that differ and can be behind a term: attributes under test, then what was measured, then other facts. `slower`: the
-/// term makes the candidate slower.
+/// The facts and series that differ and can be behind a term: attributes under test, then what was measured, then other
+/// facts. `slower`: the term makes the candidate slower.
 pub(super) fn behind(
     quantity: Quantity,
     slower: bool,

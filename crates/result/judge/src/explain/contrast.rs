@@ -155,8 +155,8 @@ pub(super) struct Tested {
     pub(super) needed: Option<u32>,
 }
 
-/// Tests all quantities that vary. The parts of the ratio are corrected by Holm's method over all of them; the series beside it are
-/// exploratory, and corrected by that of Benjamini and Hochberg.
+/// Tests all quantities that vary. The parts of the ratio are corrected by Holm's method over all of them; the series
+/// beside it are exploratory, and corrected by that of Benjamini and Hochberg.
 pub(super) fn tested(values: &[Values], pairing: Pairing, alpha: f64) -> Tested {
     let paired = pairing == Pairing::Paired;
     let varying: Vec<&Values> = values.iter().filter(|it| it.varies()).collect();

@@ -1,7 +1,7 @@
 //! What the ops of a trial cost: totals of the measured time, for each op.
 //!
-//! CPU time, devices and control groups are counters that were read at the start and the end of the measured time; what is only sampled is
-//! a rate over the samples within it.
+//! CPU time, devices and control groups are counters that were read at the start and the end of the measured time; what
+//! is only sampled is a rate over the samples within it.
 
 use iodyno_model::{
     CloneResult, Costs, Course, DeviceCosts, DeviceUse, Direction, HostCores, Part, RequestCosts,
@@ -186,7 +186,8 @@ fn top(part: &Part) -> Vec<&str> {
     names
 }
 
-/// The requests of the devices with these names; `None` if a part has none of them, or a target that is not on a device.
+/// The requests of the devices with these names; `None` if a part has none of them, or a target that is not on a
+/// device.
 fn device_costs<'a>(
     parts: impl Iterator<Item = &'a Part>,
     ops: f64,
@@ -344,7 +345,8 @@ fn devices_are_of_zfs(trial: &Trial) -> bool {
     systems.any(|mount| mount.file_system.contains("zfs"))
 }
 
-/// A figure of the control groups: the largest of all parts; 0 without limits. `None` in virtual time, which has no host.
+/// A figure of the control groups: the largest of all parts; 0 without limits. `None` in virtual time, which has no
+/// host.
 fn group(trial: &Trial, of: impl Fn(&iodyno_model::ControlGroupUse) -> f64) -> Option<f64> {
     let parts = trial.parts.iter().filter(|part| !part.only_sampled());
     let parts = parts.filter(|part| part.host.span_ns > 0);
@@ -427,7 +429,8 @@ fn dirty_throttled(telemetry: &Telemetry) -> Option<f64> {
     (all > 0).then(|| f64::from(above) / f64::from(all))
 }
 
-/// The largest share of a limit that the control group used, over all limits and devices; 0 without limits, `None` if they were not sampled.
+/// The largest share of a limit that the control group used, over all limits and devices; 0 without limits, `None` if
+/// they were not sampled.
 fn io_limit(trial: &Trial, telemetry: &Telemetry) -> Option<f64> {
     const LIMITS: [(&str, &str); 4] = [
         ("reads", "reads_limit"),

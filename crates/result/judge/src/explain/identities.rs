@@ -1,5 +1,5 @@
-//! Equations between quantities that were measured separately. Where they do not hold, a counter does not mean what the explanation takes it
-//! for: the residual is printed.
+//! Equations between quantities that were measured separately. Where they do not hold, a counter does not mean what the
+//! explanation takes it for: the residual is printed.
 
 use iodyno_model::{Costs, Equation, SeriesUnit};
 use iodyno_stats::Sample;

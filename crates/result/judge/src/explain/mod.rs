@@ -1,11 +1,13 @@
 //! Why one side of a comparison is faster: parts of the ratio, the series that differ, and candidates for the causes.
 //!
-//! The modules in the order of use: `costs` reduces a trial to what its ops cost; `split` splits the time of an op and distributes the ratio
-//! over the parts; `quantity` names them; `contrast` tests each over the trials, paired like the verdict; `causes` finds facts and
-//! series that can be behind a part; `identities` checks equations between counters; `family` finds what members of a family have in common.
+//! The modules in the order of use: `costs` reduces a trial to what its ops cost; `split` splits the time of an op and
+//! distributes the ratio over the parts; `quantity` names them; `contrast` tests each over the trials, paired like the
+//! verdict; `causes` finds facts and series that can be behind a part; `identities` checks equations between counters;
+//! `family` finds what members of a family have in common.
 //!
-//! Invariants: the parts of a ratio add up to it, with a rest that is printed; exchanging the sides inverts every factor and changes no
-//! share; a cause is a candidate. It does not depend on the verdict, and is given where a comparison is not comparable as well.
+//! Invariants: the parts of a ratio add up to it, with a rest that is printed; exchanging the sides inverts every
+//! factor and changes no share; a cause is a candidate. It does not depend on the verdict, and is given where a
+//! comparison is not comparable as well.
 
 mod causes;
 mod contrast;
@@ -36,8 +38,8 @@ use split::{Contribution, Frame, Mode, Part, contributions, parts};
 /// A smaller contribution to the logarithm of the ratio is not a term.
 const LEAST_CONTRIBUTION: f64 = 0.005;
 
-/// Explains every row and candidate of a comparison by the row's first metric. `costs` has those of each observation, in the same order;
-/// `None`: imported trials, or trials without ops.
+/// Explains every row and candidate of a comparison by the row's first metric. `costs` has those of each observation,
+/// in the same order; `None`: imported trials, or trials without ops.
 ///
 /// Errors: those of [`crate::compare`].
 pub fn explain(

@@ -61,7 +61,8 @@ pub(super) enum Quantity {
     Interval(usize),
     /// Time of a KiB ÷ requests in parallel.
     ByteInterval(usize),
-    /// How much longer the requests take together than a worker waits: they overlap with one another and with its CPU time.
+    /// How much longer the requests take together than a worker waits: they overlap with one another and with its CPU
+    /// time.
     Overlap,
     /// A quantity of [`SERIES`].
     Series(usize),

@@ -1,9 +1,10 @@
 //! Splits the time of an op into parts that add up to it, and a ratio of two sides into factors.
 //!
-//! The time is that of a worker for each op: CPU time, waiting for a CPU, and waiting for something else, such as a device. A latency is
-//! split in the same way. A part of the time with known factors (requests × time of a request) is split further. The logarithm of the
-//! ratio is distributed over parts in proportion to their changes, and within a part over the logarithms of its factors, so that all
-//! contributions add up exactly (logarithmic mean Divisia index: Ang, Energy Policy 32, 2004).
+//! The time is that of a worker for each op: CPU time, waiting for a CPU, and waiting for something else, such as a
+//! device. A latency is split in the same way. A part of the time with known factors (requests × time of a request) is
+//! split further. The logarithm of the ratio is distributed over parts in proportion to their changes, and within a
+//! part over the logarithms of its factors, so that all contributions add up exactly (logarithmic mean Divisia index:
+//! Ang, Energy Policy 32, 2004).
 
 use iodyno_model::Costs;
 
@@ -14,7 +15,8 @@ use super::quantity::Quantity;
 pub(super) struct Mode {
     /// What is split.
     pub(super) frame: Frame,
-    /// Syncs are a part of their own, because one side has more of them for each op; the other parts are not separated then.
+    /// Syncs are a part of their own, because one side has more of them for each op; the other parts are not separated
+    /// then.
     pub(super) syncs: bool,
     /// Both sides have a worker's CPU time.
     pub(super) cpu: bool,
@@ -24,15 +26,16 @@ pub(super) struct Mode {
     pub(super) layers: bool,
     /// Both sides have traced requests.
     pub(super) traced: bool,
-    /// The device works for the jobs in the background on a side: the time of a request includes that of others before it.
+    /// The device works for the jobs in the background on a side: the time of a request includes that of others before
+    /// it.
     pub(super) background: bool,
-    /// Both sides use up a limit of the control group on I/O: the kind of request with most bytes, and whether bytes rather than requests
-    /// tell how long the jobs wait for it.
+    /// Both sides use up a limit of the control group on I/O: the kind of request with most bytes, and whether bytes
+    /// rather than requests tell how long the jobs wait for it.
     pub(super) limited: Option<(usize, bool)>,
     /// Both sides have the CPU time of servers.
     pub(super) servers: bool,
-    /// The time at the devices is bytes × time of a byte rather than requests × time of a request, by read and write: the one whose time
-    /// differs less.
+    /// The time at the devices is bytes × time of a byte rather than requests × time of a request, by read and write:
+    /// the one whose time differs less.
     pub(super) bytes: [bool; 2],
 }
 
@@ -238,7 +241,8 @@ pub(super) fn parts(costs: &Costs, mode: Mode) -> Vec<Part> {
     parts
 }
 
-/// Waits that neither a device nor a server explains. Where a limit on I/O is used up, they are as long as what is limited is large.
+/// Waits that neither a device nor a server explains. Where a limit on I/O is used up, they are as long as what is
+/// limited is large.
 fn other_waits(costs: &Costs, mode: Mode, ns: f64) -> Part {
     let Some((kind, by_bytes)) = mode.limited else {
         return Part::new(Quantity::OtherWaits, ns);
@@ -368,8 +372,9 @@ fn device_parts(costs: &Costs, mode: Mode) -> Vec<Part> {
 /// Requests and bytes of other processes below this share of the device's are not told from those of the jobs.
 const LEAST_OTHERS: f64 = 0.1;
 
-/// The share of a device's requests that are those of the jobs: an op does not wait for requests of other processes themselves. Their bytes
-/// are known and not their number: the jobs' requests are taken to be as large as their ops, if these are smaller than the mean.
+/// The share of a device's requests that are those of the jobs: an op does not wait for requests of other processes
+/// themselves. Their bytes are known and not their number: the jobs' requests are taken to be as large as their ops, if
+/// these are smaller than the mean.
 fn own_requests(costs: &Costs, kind: usize) -> f64 {
     let lowest = costs.lowest.unwrap_or_default();
     let others = costs.others_at_devices().filter(|_| kind < 2);
@@ -385,8 +390,8 @@ fn own_requests(costs: &Costs, kind: usize) -> f64 {
 /// A contribution to the logarithm of the ratio of speed.
 pub(super) type Contribution = (Quantity, f64);
 
-/// Distributes the change of an op's time from `baseline` to `candidate` over quantities; `split` tells for each part whether its factors
-/// are known in all trials. The sum is ln(baseline's time ÷ candidate's time).
+/// Distributes the change of an op's time from `baseline` to `candidate` over quantities; `split` tells for each part
+/// whether its factors are known in all trials. The sum is ln(baseline's time ÷ candidate's time).
 pub(super) fn contributions(
     baseline: &[Part],
     candidate: &[Part],

@@ -9,7 +9,8 @@ use super::explain;
 use crate::testing::observations::{fact, figure, imported, observation, rounds};
 use crate::testing::telemetry::{Recording, recording};
 
-/// A trial of one worker: reads of 4 KiB with one request each, 100 µs: 2 + 8 µs of CPU, 80 µs at the device, 10 µs elsewhere.
+/// A trial of one worker: reads of 4 KiB with one request each, 100 µs: 2 + 8 µs of CPU, 80 µs at the device, 10 µs
+/// elsewhere.
 fn reads() -> Costs {
     let device = DeviceCosts {
         requests: [1.0, 0.0, 0.0, 0.0],
@@ -629,7 +630,8 @@ fn members_that_share_no_reason_have_none_in_common() {
 
 #[test]
 fn ten_rounds_are_enough_for_all_parts_of_a_ratio() {
-    // With 26 quantities, the smallest possible p of ten rounds is 0.051 after Holm's correction: only parts count for it.
+    // With 26 quantities, the smallest possible p of ten rounds is 0.051 after Holm's correction: only parts count for
+    // it.
     let slower = with_device(reads(), |device| device.ns[0] = 240_000.0).taking(260_000.0);
     let (trials, costs) = sides(&reads(), &slower);
     let kept = trials.into_iter().zip(costs);
@@ -718,7 +720,8 @@ fn requests_in_the_background_are_intervals_and_not_the_time_of_an_op() {
     );
 }
 
-/// Trials without rounds, in which a fact differs that is not the target's. Each takes these costs times one of the factors.
+/// Trials without rounds, in which a fact differs that is not the target's. Each takes these costs times one of the
+/// factors.
 fn without_rounds(baseline: &Costs, candidate: &Costs, scales: &[f64]) -> Explained {
     let (mut trials, mut costs) = (Vec::new(), Vec::new());
     for (name, cpus, own) in [("a", "2", baseline), ("b", "4", candidate)] {

@@ -101,8 +101,8 @@ fn served(evidence: &Evidence, direction: Direction) -> Option<Finding> {
     ))
 }
 
-/// Fixed work that was written to the page cache and never synced ended before its data were on the storage. The job alone
-/// says so: what the devices wrote meanwhile is that of others.
+/// Fixed work that was written to the page cache and never synced ended before its data were on the storage. The job
+/// alone says so: what the devices wrote meanwhile is that of others.
 fn never_synced(evidence: &Evidence) -> Option<Finding> {
     let writers: Vec<(&CloneResult, &Job)> = (evidence.clones_on_files())
         .filter(|(clone, _)| clone.direction(Direction::Write).is_some())

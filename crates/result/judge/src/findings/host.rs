@@ -24,7 +24,8 @@ const DRIFT_PER_MILLION: u64 = 500;
 /// Slack for reading two clocks one after the other on a busy host, ns.
 const DRIFT_SLACK_NS: u64 = 5_000_000;
 
-/// The rate of a node's clock may be off by this share: the kernels of both hosts discipline their clocks by at most half of it.
+/// The rate of a node's clock may be off by this share: the kernels of both hosts discipline their clocks by at most
+/// half of it.
 const WRONG_RATE: f64 = 0.001;
 
 /// A clock read that takes longer than this, ns, is a system call or a device access. It happens twice per

@@ -8,8 +8,8 @@ use iodyno_units::{Nanos, Rate, counted};
 use super::{finding, list, remedied};
 use crate::work;
 
-/// Nodes that start further apart than this, ns, or [`SPREAD_SHARE`] of the measured time if that is more, do not load common
-/// storage at the same time.
+/// Nodes that start further apart than this, ns, or [`SPREAD_SHARE`] of the measured time if that is more, do not load
+/// common storage at the same time.
 const SPREAD_NS: u64 = 5_000_000;
 const SPREAD_SHARE: f64 = 0.001;
 
@@ -30,7 +30,8 @@ pub(super) fn findings(workload: &Workload, trial: &Trial, summary: &Summary) ->
     found.into_iter().flatten().collect()
 }
 
-/// The distance between the first and the last start, with its maximum error, ns; `None` if fewer than two nodes measured.
+/// The distance between the first and the last start, with its maximum error, ns; `None` if fewer than two nodes
+/// measured.
 fn spread_ns(parts: &[Part]) -> Option<(u64, u64)> {
     let starts: Vec<u64> = parts.iter().filter_map(Part::measured_from_ns).collect();
     let spread_ns = starts.iter().max()? - starts.iter().min()?;
@@ -155,8 +156,8 @@ fn seconds_at_once(workload: &Workload, trial: &Trial) -> u64 {
     seconds.values().filter(|nodes| **nodes > 1).count() as u64
 }
 
-/// The findings on each node as findings on the trial: those that several nodes share are told once, with the names of the
-/// nodes. Of those that differ only in figures, the first is told. `each`: the findings by the node's name.
+/// The findings on each node as findings on the trial: those that several nodes share are told once, with the names of
+/// the nodes. Of those that differ only in figures, the first is told. `each`: the findings by the node's name.
 pub(super) fn shared(each: Vec<(&str, Vec<Finding>)>) -> Vec<Finding> {
     let nodes = each.len();
     let mut told: Vec<(Finding, Vec<&str>)> = Vec::new();

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use iodyno_model::{Frame, Sample, SeriesGap, SeriesShape, Telemetry, Trial};
 
-/// The parts of a trial, each as if its node were the only one. What each node sent is found once for all of them, so that
-/// the time is proportional to the number of nodes.
+/// The parts of a trial, each as if its node were the only one. What each node sent is found once for all of them, so
+/// that the time is proportional to the number of nodes.
 pub struct ByNode<'a> {
     trial: &'a Trial,
     sent: HashMap<&'a str, Sent<'a>>,
@@ -48,8 +48,8 @@ impl<'a> ByNode<'a> {
         }
     }
 
-    /// What the part at this place contains. The outcome and the findings are those of the whole trial. Frames without a node
-    /// belong to every part.
+    /// What the part at this place contains. The outcome and the findings are those of the whole trial. Frames without
+    /// a node belong to every part.
     pub fn part(&self, place: usize) -> Trial {
         let trial = self.trial;
         let part = trial.parts[place].clone();

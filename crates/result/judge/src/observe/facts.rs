@@ -118,8 +118,8 @@ fn target(workload: &Workload, trial: &Trial, found: &mut Vec<Fact>) {
     }
 }
 
-/// How the target was made: its layers from the top down, and each option of a layer (`zfs.properties.compression`). Where it was
-/// made is not a fact.
+/// How the target was made: its layers from the top down, and each option of a layer (`zfs.properties.compression`).
+/// Where it was made is not a fact.
 pub(super) fn made(configuration: &Configuration) -> Vec<Fact> {
     let mut found = Vec::new();
     let mut add = |name: &str, value: String| {
@@ -234,8 +234,8 @@ fn of_devices(target: &TargetInfo, setting: impl Fn(&DeviceLayer) -> Option<&Str
     values.join(" over ")
 }
 
-/// `37 %`: the space of a file system that is not free to the user. `34 % to 40 %`: before the trial, and with its own files, which may
-/// exist already.
+/// `37 %`: the space of a file system that is not free to the user. `34 % to 40 %`: before the trial, and with its own
+/// files, which may exist already.
 fn fullness(mount: &MountInfo, own: u64) -> Option<String> {
     let used = mount.total.saturating_sub(mount.free);
     let share = |bytes: u64| format!("{:.0} %", 100.0 * bytes as f64 / mount.total as f64);
@@ -295,7 +295,8 @@ fn stack(target: &TargetInfo) -> String {
     layers.collect::<Vec<_>>().join(" on ")
 }
 
-/// `iodyno-0a1b2c3d4e5f/data` and `/run/iodyno/0a1b2c3d4e5f/1` without the token: storage that iodyno makes has another one each time.
+/// `iodyno-0a1b2c3d4e5f/data` and `/run/iodyno/0a1b2c3d4e5f/1` without the token: storage that iodyno makes has another
+/// one each time.
 fn without_tokens(text: &str) -> String {
     const STARTS: [&str; 2] = ["iodyno-", "/"];
     const DIGITS: usize = 12;

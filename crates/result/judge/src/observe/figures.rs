@@ -90,8 +90,8 @@ impl Measured {
         });
     }
 
-    /// A rate over the measured time. With untimed steps that count it is that of the timed steps, and the rate of the loop has the longer
-    /// name.
+    /// A rate over the measured time. With untimed steps that count it is that of the timed steps, and the rate of the
+    /// loop has the longer name.
     fn rate(&mut self, metric: Metric, value: f64, timed: Option<f64>, of_loop: Option<&str>) {
         let Some(timed) = timed else {
             return self.add(metric, value);
@@ -179,9 +179,9 @@ impl Measured {
             .any(|figure| figure.metric.name == metric)
     }
 
-    /// For plans of older versions, which do not contain the metric. A fixed amount of work is compared by its completion
-    /// unless most of it is untimed; work at a requested rate by its response latency; otherwise by the rate of cycles,
-    /// or by the op time if untimed steps affect the rate.
+    /// For plans of older versions, which do not contain the metric. A fixed amount of work is compared by its
+    /// completion unless most of it is untimed; work at a requested rate by its response latency; otherwise by the rate
+    /// of cycles, or by the op time if untimed steps affect the rate.
     fn best_of_cycles(&self, workload: &Workload, trial: &Trial, kind: Kind) -> Metric {
         let untimed = work::untimed_share(workload, trial);
         let scheduled = workload.jobs.iter().all(|job| job.scheduled());

@@ -1,5 +1,5 @@
-//! Figures of file operations. The plain name of a rate is that of the timed steps; with untimed steps, the rate of the whole loop has
-//! the longer name.
+//! Figures of file operations. The plain name of a rate is that of the timed steps; with untimed steps, the rate of the
+//! whole loop has the longer name.
 
 use iodyno_model::{Direction, Figure, Metric, Operations, Step, Trial, Workload};
 
@@ -43,8 +43,8 @@ pub(super) fn figures(workload: &Workload, trial: &Trial) -> Vec<Figure> {
     found
 }
 
-/// Cycles per second if only timed steps counted: the number of threads ÷ the mean time of an op. `None` for cycles at a requested rate,
-/// where it is not what the threads could do.
+/// Cycles per second if only timed steps counted: the number of threads ÷ the mean time of an op. `None` for cycles at
+/// a requested rate, where it is not what the threads could do.
 fn timed_rate(workload: &Workload, trial: &Trial) -> Option<f64> {
     let ops = work::clones(trial).filter_map(|clone| clone.direction(Direction::Op));
     let ran: Vec<_> = ops.filter(|op| op.ops > 0).collect();
@@ -54,8 +54,8 @@ fn timed_rate(workload: &Workload, trial: &Trial) -> Option<f64> {
     (timed_ns > 0 && !paced).then(|| ran.len() as f64 * 1e9 / (timed_ns as f64 / cycles as f64))
 }
 
-/// What the rates of a loop with untimed steps have to be multiplied by, to be those of the timed steps; `None` if untimed steps
-/// do not count, or the loop has a requested rate.
+/// What the rates of a loop with untimed steps have to be multiplied by, to be those of the timed steps; `None` if
+/// untimed steps do not count, or the loop has a requested rate.
 pub(super) fn timed_by_loop(workload: &Workload, trial: &Trial) -> Option<f64> {
     let counts = work::all_operations(workload) && work::untimed_counts(workload, trial);
     let cycles: u64 = work::clones(trial)

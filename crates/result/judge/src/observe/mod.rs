@@ -36,10 +36,10 @@ const MODE: &str = "mode";
 
 /// Reduces a trial of iodyno to an observation.
 ///
-/// Dimensions are `run`, `configuration`, `workload` and `threads`, the number of all clones; and, if all jobs agree in them,
-/// `mode` (what they do) and, for reads and writes at offsets, `rw`, `bs`, `engine`, `depth`, `direct`. Their clones are
-/// `jobs`. Frames need no histograms: percentiles are those of
-/// the parts' merged ones. Flags are taken from the trial's stored findings.
+/// Dimensions are `run`, `configuration`, `workload` and `threads`, the number of all clones; and, if all jobs agree in
+/// them, `mode` (what they do) and, for reads and writes at offsets, `rw`, `bs`, `engine`, `depth`, `direct`. Their
+/// clones are `jobs`. Frames need no histograms: percentiles are those of the parts' merged ones. Flags are taken from
+/// the trial's stored findings.
 pub fn observe(
     run: &str,
     configuration: &Configuration,
@@ -109,8 +109,8 @@ pub fn observe(
     }
 }
 
-/// Reduces a trial of iodyno to an observation of each job: its clones alone, with the dimension `job`. What concerns the
-/// whole trial, such as the host and the findings, is the same in all of them.
+/// Reduces a trial of iodyno to an observation of each job: its clones alone, with the dimension `job`. What concerns
+/// the whole trial, such as the host and the findings, is the same in all of them.
 pub fn observe_jobs(
     run: &str,
     configuration: &Configuration,
@@ -139,8 +139,8 @@ pub fn observe_jobs(
     .collect()
 }
 
-/// Reduces a trial of several nodes to an observation of each node: its part alone, with the dimension `node`. A trial on one
-/// node gives one observation, with the node's name.
+/// Reduces a trial of several nodes to an observation of each node: its part alone, with the dimension `node`. A trial
+/// on one node gives one observation, with the node's name.
 pub fn observe_nodes(
     run: &str,
     configuration: &Configuration,

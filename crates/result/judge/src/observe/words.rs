@@ -87,8 +87,8 @@ pub(super) fn traits(workload: &Workload) -> Vec<(&'static str, Values)> {
     ]
 }
 
-/// What each job does: the test mode of shared files, the pattern of reads and writes at offsets, the timed steps of file
-/// operations.
+/// What each job does: the test mode of shared files, the pattern of reads and writes at offsets, the timed steps of
+/// file operations.
 pub(super) fn modes(workload: &Workload) -> Values {
     Values::of_jobs(workload.jobs.iter().map(|job| match &job.work {
         Work::Blocks(blocks) => blocks.access.pattern().to_owned(),

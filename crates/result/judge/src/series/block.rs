@@ -60,8 +60,8 @@ impl BlockTimes {
         over(self.sum_ns as f64, self.requests() as f64)
     }
 
-    /// The time, ns, that this percentage of requests does not exceed: interpolated in its bin, which is at most a quarter wide. `None`
-    /// without requests.
+    /// The time, ns, that this percentage of requests does not exceed: interpolated in its bin, which is at most a
+    /// quarter wide. `None` without requests.
     fn percentile_ns(&self, percent: f64) -> Option<f64> {
         let rank = over(percent / 100.0 * self.requests() as f64, 1.0)?;
         let mut before = 0.0;
@@ -78,7 +78,8 @@ impl BlockTimes {
     }
 }
 
-/// The times of requests at the devices of a trial of one node, in the measured time, by device and direction. `None`: they were not traced.
+/// The times of requests at the devices of a trial of one node, in the measured time, by device and direction. `None`:
+/// they were not traced.
 pub fn device_times(workload: &Workload, trial: &Trial) -> Option<Vec<DeviceTimes>> {
     let telemetry = measured(trial);
     let mut span_ns: u64 = 0;

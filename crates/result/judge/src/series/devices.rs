@@ -5,8 +5,8 @@ use iodyno_model::{DeviceUse, SeriesKind, Trial};
 use super::measured;
 use super::total::totals;
 
-/// The counters of the devices of these kernel names over the measured time, from the samples of a trial of one node. A device
-/// without samples did nothing so far.
+/// The counters of the devices of these kernel names over the measured time, from the samples of a trial of one node. A
+/// device without samples did nothing so far.
 pub fn device_use(trial: &Trial, names: &[String]) -> Vec<DeviceUse> {
     let telemetry = measured(trial);
     let totals = totals(&telemetry, SeriesKind::Disk);

@@ -6,8 +6,8 @@ use iodyno_model::{CloneResult, NodeStalls, Part, Step, Trial, Workload};
 
 use crate::work;
 
-/// The longest time in which no op completed by node, as far as its frames show it, ns: whole frames of the measured time
-/// without an op, one after the other. 0: every frame has ops.
+/// The longest time in which no op completed by node, as far as its frames show it, ns: whole frames of the measured
+/// time without an op, one after the other. 0: every frame has ops.
 pub(super) fn by_frames<'a>(workload: &Workload, trial: &'a Trial) -> HashMap<&'a str, u64> {
     let (mut longest, mut current) = (HashMap::new(), HashMap::new());
     let measured = trial.frames.iter();
@@ -23,8 +23,8 @@ pub(super) fn by_frames<'a>(workload: &Workload, trial: &'a Trial) -> HashMap<&'
     longest
 }
 
-/// Without a completion for this time, ns, the storage stood still. Disks complete ops within it, also if their queue is
-/// full.
+/// Without a completion for this time, ns, the storage stood still. Disks complete ops within it, also if their queue
+/// is full.
 pub(crate) const STANDSTILL_NS: u64 = 5_000_000_000;
 
 /// From this fraction of the measured time upwards, the figures describe the standstill.
@@ -39,7 +39,8 @@ pub(crate) struct Standstill {
 }
 
 impl Standstill {
-    /// The longest one, if it is of at least [`STANDSTILL_NS`]. Jobs with a rate or pauses wait without an op in flight.
+    /// The longest one, if it is of at least [`STANDSTILL_NS`]. Jobs with a rate or pauses wait without an op in
+    /// flight.
     pub(crate) fn of(trial: &Trial) -> Option<Standstill> {
         let stalls = trial.parts.iter().filter_map(|part| part.stalls.as_ref());
         let slowest = |clone: &CloneResult| {

@@ -42,8 +42,8 @@ pub(super) fn value_in(value: f64, unit: &Unit, shown: &ComparisonFormat) -> Str
     }
 }
 
-/// A value with this number of decimal places. Rates are not shortened, and bandwidths are in MiB/s unless another unit is
-/// shown, so that the values of a column can be compared at sight.
+/// A value with this number of decimal places. Rates are not shortened, and bandwidths are in MiB/s unless another unit
+/// is shown, so that the values of a column can be compared at sight.
 fn with_digits(value: f64, unit: &Unit, bandwidth: BandwidthUnit, digits: usize) -> String {
     let times = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")];
     let (size, name) = match (unit, bandwidth) {

@@ -20,8 +20,8 @@ const PICTURE: usize = 28;
 /// Facts that are named after a change, at most.
 const MOST_FACTS: usize = 6;
 
-/// Each history as a table with a row for each run, a line for each change, and what the newest run is. `offset_s`: of local
-/// time from UTC at an instant. Ends with a newline.
+/// Each history as a table with a row for each run, a line for each change, and what the newest run is. `offset_s`: of
+/// local time from UTC at an instant. Ends with a newline.
 pub fn history(histories: &[History], offset_s: &dyn Fn(u64) -> i32, style: Style) -> String {
     let each = histories.iter().map(|it| one(it, offset_s, style));
     trimmed(&each.collect::<Vec<_>>().join("\n"))
@@ -130,7 +130,8 @@ pub fn change_words(history: &History, change: &HistoryChange) -> String {
     )
 }
 
-/// `unlike other histories: file system tmpfs; stack tmpfs`: the facts in which its target differs from those of others.
+/// `unlike other histories: file system tmpfs; stack tmpfs`: the facts in which its target differs from those of
+/// others.
 fn target_words(history: &History) -> Option<String> {
     let facts = history.target.iter().take(MOST_FACTS);
     let facts: Vec<String> = facts
@@ -227,8 +228,8 @@ fn picture(median: &Estimated, (low, high): (f64, f64), style: Style) -> String 
     drawn.trim_end().to_owned()
 }
 
-/// `schema` = `iodyno.history/1`. Values are in `metric.unit`; a ratio is a speed, above one the later runs are faster. Ends with
-/// a newline.
+/// `schema` = `iodyno.history/1`. Values are in `metric.unit`; a ratio is a speed, above one the later runs are faster.
+/// Ends with a newline.
 pub fn history_json(histories: &[History]) -> String {
     print(&HistoryDocument(histories))
 }
@@ -298,8 +299,8 @@ object!(FactView<'a>(it in &'a HistoryDifference) {
 
 object!(NewestView<'a>(it in &'a NewestRun) {
     verdict: it.verdict,
-    // Indices of the first run of the level that it is compared with, and after the last one; the drift that it is part of
-    // has no `expected_low`.
+    // Indices of the first run of the level that it is compared with, and after the last one; the drift that it is part
+    // of has no `expected_low`.
     steady: it.steady,
     ratio: it.expected.map(|it| it.value),
     expected_low: it.expected.and_then(|it| it.interval).map(|ends| ends.0),

@@ -1,6 +1,7 @@
 //! A comparison as JSON, with every trial's value.
 //!
-//! The first key is `schema`; keys are only added within its number. A figure that does not exist or is not finite is null.
+//! The first key is `schema`; keys are only added within its number. A figure that does not exist or is not finite is
+//! null.
 
 use std::collections::BTreeMap;
 

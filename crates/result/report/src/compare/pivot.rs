@@ -1,8 +1,9 @@
-//! All sides of a comparison in one table: rows by columns, dimensions and metrics beside one another, as results are published.
+//! All sides of a comparison in one table: rows by columns, dimensions and metrics beside one another, as results are
+//! published.
 //!
-//! The compared dimension forms the outer columns if dimensions are to be printed across and the table fits; otherwise each
-//! side has a line of its own below its row. In narrower terminals, a cell loses the verdict's word, then the ratio, then its
-//! footnotes; at last each line becomes a block. Where a side has no trial, there is a blank.
+//! The compared dimension forms the outer columns if dimensions are to be printed across and the table fits; otherwise
+//! each side has a line of its own below its row. In narrower terminals, a cell loses the verdict's word, then the
+//! ratio, then its footnotes; at last each line becomes a block. Where a side has no trial, there is a blank.
 
 use std::collections::BTreeSet;
 

@@ -136,8 +136,8 @@ fn sign(verdict: &Verdict) -> char {
     }
 }
 
-/// A header line, a line for each column over all cells (`cell` is empty, and `mean` the geometric mean), then a line for each column of
-/// each cell. Missing values are empty.
+/// A header line, a line for each column over all cells (`cell` is empty, and `mean` the geometric mean), then a line
+/// for each column of each cell. Missing values are empty.
 pub fn regret_csv(regret: &Regret) -> String {
     let heads = [
         "cell",

@@ -21,8 +21,9 @@ pub struct Again {
     pub floor: f64,
 }
 
-/// Each metric with its median, interval, on request its mean, and range of values; below them the difference between two
-/// series of trials of the same configuration. `rows`: their names, which are printed if there are several, and metrics.
+/// Each metric with its median, interval, on request its mean, and range of values; below them the difference between
+/// two series of trials of the same configuration. `rows`: their names, which are printed if there are several, and
+/// metrics.
 pub fn repeats(
     name: &str,
     rows: &[(String, Vec<Repeated>)],

@@ -60,8 +60,8 @@ pub(super) fn in_markup(answers: &[SearchAnswer], markup: Markup) -> Vec<String>
     blocks
 }
 
-/// A header line, then one line for each cell, quoted as in RFC 4180. Loads are in the axis's unit, the limit is in that of its
-/// metric (ns for times), and missing values are empty.
+/// A header line, then one line for each cell, quoted as in RFC 4180. Loads are in the axis's unit, the limit is in
+/// that of its metric (ns for times), and missing values are empty.
 pub fn searches_csv(answers: &[SearchAnswer]) -> String {
     let heads = [
         "workload",
@@ -143,7 +143,8 @@ fn notes(answers: &[SearchAnswer]) -> Vec<String> {
     answers.iter().flat_map(of_answer).collect()
 }
 
-/// What was measured at the loads of an answer: `oltp on ext4: at rate_iops 7.73k: p99 1.90 ms, 7.70k IOPS of each stream`.
+/// What was measured at the loads of an answer: `oltp on ext4: at rate_iops 7.73k: p99 1.90 ms, 7.70k IOPS of each
+/// stream`.
 fn found(answer: &SearchAnswer) -> Option<String> {
     let loads = [answer.highest.as_ref(), answer.knee.as_ref()];
     let mut told: Vec<String> = Vec::new();

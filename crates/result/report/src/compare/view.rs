@@ -149,8 +149,8 @@ const EXPLORATORY: &str = "exploratory (Benjamini–Hochberg): confirm in a sepa
 /// From this number of columns on, all sides of a row are printed in one table.
 const MANY_COLUMNS: usize = 6;
 
-/// Whether all sides of a row belong into one table: dimensions or metrics are to be beside one another, or there are so
-/// many sides that a table for each would hide the others.
+/// Whether all sides of a row belong into one table: dimensions or metrics are to be beside one another, or there are
+/// so many sides that a table for each would hide the others.
 fn pivots(comparison: &Comparison) -> bool {
     let question = &comparison.question;
     !question.across.is_empty()
@@ -216,8 +216,8 @@ pub(super) fn view(comparison: &Comparison, shown: &ComparisonFormat) -> ViewMod
     }
 }
 
-/// Footnotes that all results have are notes below the table: in each of many cells, their numbers would tell nothing. Also
-/// returns the other footnotes, and the notes.
+/// Footnotes that all results have are notes below the table: in each of many cells, their numbers would tell nothing.
+/// Also returns the other footnotes, and the notes.
 fn without_common(
     mut sections: Vec<Section>,
     footnotes: Vec<String>,

@@ -11,8 +11,8 @@ use super::words::{headline, of_family};
 use crate::compare::{EstimatedView, metric_unit, verdict_tag};
 use crate::json::{list, object, print};
 
-/// `schema` = `iodyno.explanation/1`. Values are in the unit of their quantity; ratios of quantities are candidate ÷ baseline, `speed` is a ratio
-/// of speed; shares and levels are fractions of one. Ends with a newline.
+/// `schema` = `iodyno.explanation/1`. Values are in the unit of their quantity; ratios of quantities are candidate ÷
+/// baseline, `speed` is a ratio of speed; shares and levels are fractions of one. Ends with a newline.
 pub fn json(explanation: &Explanation) -> String {
     print(&Document(explanation))
 }

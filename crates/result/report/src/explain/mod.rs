@@ -1,7 +1,8 @@
 //! Explanations: why one side of a comparison is faster.
 //!
-//! [`iodyno_model::Explanation`] contains all decisions. A sentence comes first, then the parts of the ratio, then the series that differ and
-//! the equations with their residuals. Terminal, Markdown, AsciiDoc and HTML have the same texts and tables.
+//! [`iodyno_model::Explanation`] contains all decisions. A sentence comes first, then the parts of the ratio, then the
+//! series that differ and the equations with their residuals. Terminal, Markdown, AsciiDoc and HTML have the same texts
+//! and tables.
 
 mod json;
 #[cfg(test)]
@@ -311,7 +312,8 @@ fn tables(explained: &Explained, between: bool) -> Vec<Table> {
 /// Lines below verdicts, at most.
 const MOST_REASONS: usize = 6;
 
-/// A line for each comparison whose difference has a reason, to stand below the verdicts; empty without any. Each ends with a newline.
+/// A line for each comparison whose difference has a reason, to stand below the verdicts; empty without any. Each ends
+/// with a newline.
 pub fn reasons(explanation: &Explanation, style: Style) -> String {
     // `iodyno explain` tells what is unexplained or undecided.
     let known = |it: &&Explained| {

@@ -1,8 +1,8 @@
 //! Figures of trials and comparisons: what is drawn, as data ([`Figure`]), and two ways to draw it.
 //!
-//! [`kinds`] builds the figures from results. [`plotly`] draws a figure as an interactive chart of a page, [`picture`] as
-//! SVG or PNG. Both draw the same data with the same colours, so a figure says the same on a page and in a picture. Nothing
-//! here decides anything: medians, intervals, regimes and knees come from `judge`.
+//! [`kinds`] builds the figures from results. [`plotly`] draws a figure as an interactive chart of a page, [`picture`]
+//! as SVG or PNG. Both draw the same data with the same colours, so a figure says the same on a page and in a picture.
+//! Nothing here decides anything: medians, intervals, regimes and knees come from `judge`.
 
 mod axis;
 pub mod kinds;
@@ -83,8 +83,8 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Whether curves have a legend also where a panel has a single one: the figure has several sides, or colours that mean
-    /// something.
+    /// Whether curves have a legend also where a panel has a single one: the figure has several sides, or colours that
+    /// mean something.
     pub(crate) fn has_sides(&self) -> bool {
         let mut curves = self.panels.iter().flat_map(|panel| &panel.curves);
         let Some(first) = curves.next() else {
@@ -113,8 +113,8 @@ pub struct Panel {
 }
 
 impl Panel {
-    /// Converts the points of curves from stored units (ns, bytes) to those of the axes. Points that an axis cannot show are left
-    /// out.
+    /// Converts the points of curves from stored units (ns, bytes) to those of the axes. Points that an axis cannot
+    /// show are left out.
     pub(crate) fn in_units_of_axes(&mut self) {
         let (x, y) = (&self.x, &self.y);
         for curve in &mut self.curves {
@@ -223,8 +223,8 @@ pub struct Mark {
 /// Lines of at most this many points have symbols, too: a line of one point would not be visible.
 pub(crate) const FEW: usize = 30;
 
-/// Colours that people with any colour blindness can tell apart, by Okabe and Ito, "Color Universal Design" (2008); the yellow, which is
-/// not visible on white, and black are left out.
+/// Colours that people with any colour blindness can tell apart, by Okabe and Ito, "Color Universal Design" (2008); the
+/// yellow, which is not visible on white, and black are left out.
 pub(crate) const COLOURS: [(u8, u8, u8); 6] = [
     (0, 114, 178),
     (213, 94, 0),

@@ -1,7 +1,7 @@
 //! A report as one HTML page that needs no network: text, tables and interactive charts.
 //!
-//! All texts are escaped by the template, and charts are passed to the script as data, so that names from outside cannot
-//! become markup or code.
+//! All texts are escaped by the template, and charts are passed to the script as data, so that names from outside
+//! cannot become markup or code.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};

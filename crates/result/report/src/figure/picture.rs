@@ -47,7 +47,8 @@ pub enum PictureError {
     Encode(#[from] png::EncodingError),
 }
 
-/// Whether the font of the labels is registered. It is a part of the program, so that pictures are the same on every host.
+/// Whether the font of the labels is registered. It is a part of the program, so that pictures are the same on every
+/// host.
 static FONT: LazyLock<bool> = LazyLock::new(|| {
     let regular = register_font("sans-serif", FontStyle::Normal, dejavu::sans::regular());
     let bold = register_font("sans-serif", FontStyle::Bold, dejavu::sans::bold());

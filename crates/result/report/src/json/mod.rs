@@ -60,7 +60,8 @@ pub struct RunView {
 
 /// `schema` = `iodyno.run/1`: `run` (`id`, `alias`, `name`, `command`, `state`, and `extended_after_rounds` if it was
 /// extended), `comparison` if there is one, as in [`crate::compare::json`], `searches` as in
-/// [`crate::compare::searches_json`] if it has no comparison with them, and `trials`, each as in [`trial`]. Ends with a newline.
+/// [`crate::compare::searches_json`] if it has no comparison with them, and `trials`, each as in [`trial`]. Ends with a
+/// newline.
 pub fn run(run: &RunView, comparison: Option<&Comparison>, trials: &[TrialView]) -> String {
     print(&RunDocument((run, comparison, trials)))
 }

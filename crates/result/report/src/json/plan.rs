@@ -101,8 +101,8 @@ pub struct Scheduled {
     pub workload: String,
 }
 
-/// The whole plan, what a run would do with its targets, if that is known, and the schedule of an experiment. Ends with a
-/// newline.
+/// The whole plan, what a run would do with its targets, if that is known, and the schedule of an experiment. Ends with
+/// a newline.
 pub fn plan(plan: &Plan, forecast: Option<&Forecast>, schedule: Option<&Schedule>) -> String {
     let jobs = |workload: &Workload| -> Vec<(Blocks, bool)> {
         let jobs = workload.jobs.iter();

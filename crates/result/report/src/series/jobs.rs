@@ -29,9 +29,9 @@ pub fn jobs_csv_head() -> String {
     record(LEADING.into_iter().chain(COLUMNS))
 }
 
-/// A line for each second, node, job and direction of a trial: also for a second without ops, if the job has such ops in another
-/// one. `trial` is the trial's place in its run, from 1. `latency` is `response` where a rate was requested, and `service`
-/// otherwise; without ops, the latencies are empty.
+/// A line for each second, node, job and direction of a trial: also for a second without ops, if the job has such ops
+/// in another one. `trial` is the trial's place in its run, from 1. `latency` is `response` where a rate was requested,
+/// and `service` otherwise; without ops, the latencies are empty.
 pub fn jobs_csv(
     (trial, round, configuration): (u32, u32, &str),
     workload: &Workload,

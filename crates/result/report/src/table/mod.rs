@@ -1,9 +1,9 @@
 //! The one renderer of tables: columns with alignment, unit, minimum width and a rule for narrow terminals.
 //!
 //! If a table is too wide, columns that may be dropped are dropped first, then columns that may be narrowed are
-//! narrowed, the last ones first. If it is still too wide, each row is printed as a block: its first cell, and below it the others, each
-//! after its heading. No line is ever longer than the width, and everything that was not dropped or shortened is
-//! printed.
+//! narrowed, the last ones first. If it is still too wide, each row is printed as a block: its first cell, and below it
+//! the others, each after its heading. No line is ever longer than the width, and everything that was not dropped or
+//! shortened is printed.
 //!
 //! Cells can contain any text: control characters are replaced here. The same table can be written as Markdown,
 //! AsciiDoc or CSV.

@@ -57,8 +57,8 @@ fn time(ns: Option<f64>) -> String {
     ns.map_or("-".to_owned(), |ns| Nanos(ns.round() as u64).to_string())
 }
 
-/// Where the time of an op goes, by device and direction, if requests were traced: `vda read: 79.3 µs = 15.3 µs above the device + 1.60 µs in
-/// its queue (p99 3.1 µs) + 62.4 µs in the device (p99 110 µs)`.
+/// Where the time of an op goes, by device and direction, if requests were traced: `vda read: 79.3 µs = 15.3 µs above
+/// the device + 1.60 µs in its queue (p99 3.1 µs) + 62.4 µs in the device (p99 110 µs)`.
 pub(super) fn device_times(summary: &Summary) -> Vec<String> {
     let all = summary.device_times.iter();
     let several = all

@@ -38,7 +38,8 @@ pub(super) fn sampled(summary: &Summary) -> Vec<String> {
     lines.collect()
 }
 
-/// How far apart the nodes started and ended, the rate while all of them measured, and the longest time without a completion.
+/// How far apart the nodes started and ended, the rate while all of them measured, and the longest time without a
+/// completion.
 pub(super) fn line(summary: &Summary, trial: &Trial) -> String {
     let spans: Vec<(u64, u64)> = summary
         .nodes

@@ -83,7 +83,8 @@ fn add_rows(table: &mut Table, rows: Vec<Figures>) -> bool {
     any
 }
 
-/// Adds the rows of each of several nodes; returns whether there were any. The rows of a single one are those of the trial.
+/// Adds the rows of each of several nodes; returns whether there were any. The rows of a single one are those of the
+/// trial.
 fn add_nodes(table: &mut Table, summary: &Summary) -> bool {
     let mut any = false;
     if summary.nodes.len() < 2 {

@@ -96,8 +96,8 @@ impl Live {
         self.paused
     }
 
-    /// At most `height` lines, none as wide as the terminal, as [`super::screen`]. Sections keep the lines that they once
-    /// had, so that those below stay where they are; the last line has the state and the keys.
+    /// At most `height` lines, none as wide as the terminal, as [`super::screen`]. Sections keep the lines that they
+    /// once had, so that those below stay where they are; the last line has the state and the keys.
     pub fn screen(&mut self, view: &WatchView, style: Style, height: usize) -> Vec<String> {
         if self.helps {
             let mut lines = help(style);

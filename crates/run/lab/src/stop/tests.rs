@@ -79,8 +79,8 @@ fn only_a_cell_that_never_completed_is_given_up() {
 
 #[test]
 fn cells_are_compared_within_their_row() {
-    // Configurations, workloads, the compared dimension, the cells that are given up, whether nothing can be compared. Of
-    // two configurations and two workloads, cells 0 and 1 have the first configuration.
+    // Configurations, workloads, the compared dimension, the cells that are given up, whether nothing can be compared.
+    // Of two configurations and two workloads, cells 0 and 1 have the first configuration.
     for (configurations, workloads, columns, failed, nothing) in [
         (1, 1, "configuration", &[][..], false),
         (2, 1, "configuration", &[], false),

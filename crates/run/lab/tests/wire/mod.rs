@@ -1,5 +1,6 @@
-//! Simulated nodes that speak the real protocol: what one of them sends in virtual time is recorded as bytes, and each node
-//! replays it. Only the parent's side is work: the start, the reading of each message, storing, merging and judging.
+//! Simulated nodes that speak the real protocol: what one of them sends in virtual time is recorded as bytes, and each
+//! node replays it. Only the parent's side is work: the start, the reading of each message, storing, merging and
+//! judging.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -79,7 +80,8 @@ impl Wire {
         plan
     }
 
-    /// Carries a plan out on the nodes. `on_result`: called for each trial, with the time since its last message was read.
+    /// Carries a plan out on the nodes. `on_result`: called for each trial, with the time since its last message was
+    /// read.
     pub(crate) fn carry_out(
         self: &Arc<Wire>,
         plan: &Plan,

@@ -39,7 +39,8 @@ const LEFT_OUT: [&str; 7] = [
     "unique_filename",
 ];
 
-/// Whether fio takes a text of its job files as it is: as a part of one line, without comments, variables, and files in quotes.
+/// Whether fio takes a text of its job files as it is: as a part of one line, without comments, variables, and files in
+/// quotes.
 fn plain(text: &str) -> bool {
     text.trim() == text && !text.chars().any(|c| steers(c) || ";#$\\'".contains(c))
 }

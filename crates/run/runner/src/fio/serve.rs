@@ -41,8 +41,8 @@ const CLOSES: Duration = Duration::from_secs(30);
 /// The shell is spared before the start for the last part of the wait, ns: the command is written in time.
 const SPIN_NS: u64 = 2_000_000;
 
-/// The main function of a process that speaks the node's protocol on stdin and stdout, and has fio on a host do the I/O. `to`:
-/// the host, for messages. `words`: the command that starts a shell there. Returns the exit code.
+/// The main function of a process that speaks the node's protocol on stdin and stdout, and has fio on a host do the
+/// I/O. `to`: the host, for messages. `words`: the command that starts a shell there. Returns the exit code.
 pub fn serve_fio(to: &str, words: &[OsString]) -> u8 {
     let _ = rustix::thread::set_name(c"iodyno-node");
     let Ok((input, output)) = streams() else {

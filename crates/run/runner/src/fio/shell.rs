@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use crate::clock;
 use crate::process::keep_lines;
 
-/// Reads the script from standard input up to a line with a dot, and executes it. On one line and without single quotes, so that
-/// every login shell passes it on as it is.
+/// Reads the script from standard input up to a line with a dot, and executes it. On one line and without single
+/// quotes, so that every login shell passes it on as it is.
 pub(super) const LOADER: &str =
     r#"t=$(while IFS= read -r l && [ "$l" != . ]; do printf "%s\n" "$l"; done); eval "$t""#;
 

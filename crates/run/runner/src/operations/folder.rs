@@ -196,8 +196,8 @@ fn trial_name(folder: &str) -> &str {
     folder.split_once(NODE).map_or(folder, |(trial, _)| trial)
 }
 
-/// Notes on other trials' folders in a target: leftover folders and folders in use. `own`: the name of this trial's folder; those of its
-/// other nodes are not of another trial.
+/// Notes on other trials' folders in a target: leftover folders and folders in use. `own`: the name of this trial's
+/// folder; those of its other nodes are not of another trial.
 pub(super) fn others(target: BorrowedFd<'_>, at: &Path, own: &str) -> io::Result<Vec<String>> {
     let (mut left, mut busy) = (Vec::new(), Vec::new());
     for entry in fs::Dir::read_from(target)? {

@@ -87,8 +87,8 @@ pub(super) fn shared(rule: &SharedFiles, base: Base<'_>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The folder below which the missing folders of a clone's files are created: the job's `directory`, or that of relative names.
-/// `None`: there is none. It itself must exist, because it may be a mount point.
+/// The folder below which the missing folders of a clone's files are created: the job's `directory`, or that of
+/// relative names. `None`: there is none. It itself must exist, because it may be a mount point.
 pub(super) fn root(files: &Files, clone: u32, base: Base<'_>) -> Option<PathBuf> {
     let folder = match files.directories.len() {
         0 => None,

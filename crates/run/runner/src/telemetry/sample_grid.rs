@@ -51,8 +51,8 @@ impl SampleGrid {
         send
     }
 
-    /// Whether the time since the last sample is long enough for another: a twentieth of a step, or half a step if there
-    /// was none yet.
+    /// Whether the time since the last sample is long enough for another: a twentieth of a step, or half a step if
+    /// there was none yet.
     pub(super) fn has_part(&self, now: u64) -> bool {
         let last = self.next.saturating_sub(self.every_ns);
         let least = match last > self.origin {

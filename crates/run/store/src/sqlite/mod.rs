@@ -114,8 +114,8 @@ impl SqliteStore {
         Ok(store)
     }
 
-    /// A store in memory, which ends with this value. It keeps everything but telemetry, which would need memory for each
-    /// second of a run.
+    /// A store in memory, which ends with this value. It keeps everything but telemetry, which would need memory for
+    /// each second of a run.
     ///
     /// # Errors
     /// SQLite failed.
@@ -180,8 +180,8 @@ impl SqliteStore {
         }
     }
 
-    /// Registers this process as the owner of its runs, which it otherwise does with its first run: a store that cannot be
-    /// written fails here.
+    /// Registers this process as the owner of its runs, which it otherwise does with its first run: a store that cannot
+    /// be written fails here.
     ///
     /// # Errors
     /// As [`Store::begin_run`].
@@ -242,8 +242,8 @@ impl SqliteStore {
         write::rename_run(self, run, name)
     }
 
-    /// Deletes the runs with these numbers and all their trials: all of them, or none on an error. Their records are not
-    /// read, because they may be damaged. Later runs use their space in the file. Durable when it returns.
+    /// Deletes the runs with these numbers and all their trials: all of them, or none on an error. Their records are
+    /// not read, because they may be damaged. Later runs use their space in the file. Durable when it returns.
     ///
     /// # Errors
     /// [`StoreError::RunIsLive`] while the process that executes one of them is alive.

@@ -1,11 +1,11 @@
 //! A mirror as one file of this host: the server's side of FUSE, for a file system that consists of one file.
 //!
-//! Source: the kernel's `include/uapi/linux/fuse.h`, version 7.31 and later. The file system is mounted on an empty file, which then has
-//! the length of the mirror. `losetup --direct-io=on` makes a block device of it. Threads of a session read requests and send them to the thread
-//! of the mirror, which writes replies to `/dev/fuse` itself.
+//! Source: the kernel's `include/uapi/linux/fuse.h`, version 7.31 and later. The file system is mounted on an empty
+//! file, which then has the length of the mirror. `losetup --direct-io=on` makes a block device of it. Threads of a
+//! session read requests and send them to the thread of the mirror, which writes replies to `/dev/fuse` itself.
 //!
-//! The file is not cached: each read and write of it is one of the mirror. Of a write, whole units of the mirror are written; a write that
-//! begins within a unit, or is shorter, is refused, because it would not be atomic.
+//! The file is not cached: each read and write of it is one of the mirror. Of a write, whole units of the mirror are
+//! written; a write that begins within a unit, or is shorter, is refused, because it would not be atomic.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -66,11 +66,12 @@ pub struct FuseFront {
 }
 
 impl FuseFront {
-    /// Mounts a mirror on an empty file, which is made if there is none, and serves it. What a server that was killed left mounted there
-    /// is unmounted before.
+    /// Mounts a mirror on an empty file, which is made if there is none, and serves it. What a server that was killed
+    /// left mounted there is unmounted before.
     ///
     /// # Errors
-    /// There is something else at this path, this process may not mount, or there is no FUSE; the transport is not there.
+    /// There is something else at this path, this process may not mount, or there is no FUSE; the transport is not
+    /// there.
     pub fn start(
         path: &Path,
         export: Export,
@@ -256,12 +257,12 @@ impl FileWorker {
         // What is not a request is dropped: the kernel does not send it.
         let asked = match self.file.request(message.request()) {
             None => return,
-            Some(Asked::Silence) => return message.answer(0),
-            Some(Asked::Now(Ok(bytes))) => return message.answer_with(0, &bytes),
-            Some(Asked::Now(Err(errno))) => {
+            Some(RequestOutcome::Silence) => return message.answer(0),
+            Some(RequestOutcome::Now(Ok(bytes))) => return message.answer_with(0, &bytes),
+            Some(RequestOutcome::Now(Err(errno))) => {
                 return message.answer_with(errno.raw_os_error(), &[]);
             }
-            Some(Asked::Access(access)) => access,
+            Some(RequestOutcome::Access(access)) => access,
         };
         let Some(mut table) = self.requests.table_with_room() else {
             return;
@@ -313,7 +314,7 @@ struct ServedFile {
 
 /// What a request asks for.
 #[derive(Debug, PartialEq, Eq)]
-enum Asked {
+enum RequestOutcome {
     /// It has no reply.
     Silence,
     /// It is answered at once.
@@ -336,23 +337,27 @@ struct MirrorAccess {
 
 impl ServedFile {
     /// What a request asks for. `None`: this is not a request.
-    fn request(&self, message: &[u8]) -> Option<Asked> {
+    fn request(&self, message: &[u8]) -> Option<RequestOutcome> {
         let (header, body) = message.split_at_checked(HEADER)?;
         let asked = match u32_at(header, 4)? {
-            FORGET | BATCH_FORGET => Asked::Silence,
-            INIT => Asked::Now(init(body)),
-            GETATTR => Asked::Now(Ok(self.attributes())),
-            SETATTR => Asked::Now(self.changed(body)),
+            FORGET | BATCH_FORGET => RequestOutcome::Silence,
+            INIT => RequestOutcome::Now(init(body)),
+            GETATTR => RequestOutcome::Now(Ok(self.attributes())),
+            SETATTR => RequestOutcome::Now(self.changed(body)),
             OPEN => {
                 let mut opened = vec![0; 16];
                 opened[8..12].copy_from_slice(&OPEN_FLAGS.to_ne_bytes());
-                Asked::Now(Ok(opened))
+                RequestOutcome::Now(Ok(opened))
             }
-            RELEASE | FLUSH | DESTROY => Asked::Now(Ok(Vec::new())),
-            STATFS => Asked::Now(Ok(self.space())),
-            READ => self.read(body).unwrap_or(Asked::Now(Err(Errno::INVAL))),
-            WRITE => self.write(body).unwrap_or(Asked::Now(Err(Errno::INVAL))),
-            FSYNC => Asked::Access(MirrorAccess {
+            RELEASE | FLUSH | DESTROY => RequestOutcome::Now(Ok(Vec::new())),
+            STATFS => RequestOutcome::Now(Ok(self.space())),
+            READ => self
+                .read(body)
+                .unwrap_or(RequestOutcome::Now(Err(Errno::INVAL))),
+            WRITE => self
+                .write(body)
+                .unwrap_or(RequestOutcome::Now(Err(Errno::INVAL))),
+            FSYNC => RequestOutcome::Access(MirrorAccess {
                 access: Access::Flush,
                 offset: 0,
                 length: 0,
@@ -360,9 +365,9 @@ impl ServedFile {
                 holes: false,
                 answer: Answer::Nothing,
             }),
-            FALLOCATE => (self.zeros(body)).unwrap_or(Asked::Now(Err(Errno::OPNOTSUPP))),
+            FALLOCATE => (self.zeros(body)).unwrap_or(RequestOutcome::Now(Err(Errno::OPNOTSUPP))),
             // The kernel does not ask again.
-            _ => Asked::Now(Err(Errno::NOSYS)),
+            _ => RequestOutcome::Now(Err(Errno::NOSYS)),
         };
         Some(asked)
     }
@@ -418,12 +423,12 @@ impl ServedFile {
         bytes
     }
 
-    fn read(&self, body: &[u8]) -> Option<Asked> {
+    fn read(&self, body: &[u8]) -> Option<RequestOutcome> {
         let (offset, size) = (u64_at(body, 8)?, u32_at(body, 16)?);
         let length =
             (self.export.length.saturating_sub(offset)).min(u64::from(size.min(MOST_DATA)));
         if length == 0 {
-            return Some(Asked::Now(Ok(Vec::new())));
+            return Some(RequestOutcome::Now(Ok(Vec::new())));
         }
         // What is read is rounded to whole units.
         let unit = u64::from(self.export.unit);
@@ -431,7 +436,7 @@ impl ServedFile {
             offset / unit * unit,
             (offset + length).next_multiple_of(unit),
         );
-        Some(Asked::Access(MirrorAccess {
+        Some(RequestOutcome::Access(MirrorAccess {
             access: Access::Read,
             offset: start,
             length: (end - start) as u32,
@@ -444,20 +449,20 @@ impl ServedFile {
         }))
     }
 
-    fn write(&self, body: &[u8]) -> Option<Asked> {
+    fn write(&self, body: &[u8]) -> Option<RequestOutcome> {
         let (offset, size) = (u64_at(body, 8)?, u32_at(body, 16)?);
         let data = body.get(HEADER..)?;
         if data.len() != size as usize {
             return None;
         }
         if size == 0 {
-            return Some(Asked::Now(Ok(vec![0; 8])));
+            return Some(RequestOutcome::Now(Ok(vec![0; 8])));
         }
         // The kernel divides long writes by the pages of their memory. What remains comes again.
         let whole = size - size % self.export.unit;
         match self.inside(offset, whole.into())? {
             _ if whole == 0 => None,
-            true => Some(Asked::Access(MirrorAccess {
+            true => Some(RequestOutcome::Access(MirrorAccess {
                 access: Access::Write { fua: false },
                 offset,
                 length: whole,
@@ -465,7 +470,7 @@ impl ServedFile {
                 holes: false,
                 answer: Answer::Written(whole),
             })),
-            false => Some(Asked::Now(Err(Errno::NOSPC))),
+            false => Some(RequestOutcome::Now(Err(Errno::NOSPC))),
         }
     }
 
@@ -478,7 +483,7 @@ impl ServedFile {
     }
 
     /// Zeros in place of data, which may be holes if they were punched.
-    fn zeros(&self, body: &[u8]) -> Option<Asked> {
+    fn zeros(&self, body: &[u8]) -> Option<RequestOutcome> {
         let (offset, length) = (u64_at(body, 8)?, u64_at(body, 16)?);
         let holes = match u32_at(body, 24)? & !KEEP_SIZE {
             PUNCH_HOLE if self.export.trims => true,
@@ -487,7 +492,7 @@ impl ServedFile {
         };
         let length = u32::try_from(length).ok().filter(|length| *length > 0)?;
         match self.inside(offset, length.into()) {
-            Some(true) => Some(Asked::Access(MirrorAccess {
+            Some(true) => Some(RequestOutcome::Access(MirrorAccess {
                 access: Access::Write { fua: false },
                 offset,
                 length,
@@ -495,8 +500,8 @@ impl ServedFile {
                 holes,
                 answer: Answer::Nothing,
             })),
-            Some(false) => Some(Asked::Now(Err(Errno::NOSPC))),
-            None => Some(Asked::Now(Err(Errno::INVAL))),
+            Some(false) => Some(RequestOutcome::Now(Err(Errno::NOSPC))),
+            None => Some(RequestOutcome::Now(Err(Errno::INVAL))),
         }
     }
 }
@@ -551,14 +556,14 @@ mod tests {
         bytes
     }
 
-    fn asked(kind: u32, words: &[u64], data: &[u8]) -> Asked {
+    fn asked(kind: u32, words: &[u64], data: &[u8]) -> RequestOutcome {
         FILE.request(&message(kind, words, data)).unwrap()
     }
 
     #[test]
     fn reads_are_rounded_to_units_and_end_at_the_end() {
         let read = |offset, size| match asked(READ, &[0, offset, size, 0, 0], &[]) {
-            Asked::Access(MirrorAccess {
+            RequestOutcome::Access(MirrorAccess {
                 access: Access::Read,
                 offset,
                 length,
@@ -569,7 +574,7 @@ mod tests {
                     },
                 ..
             }) => (offset, length, skip, useful),
-            Asked::Now(Ok(bytes)) if bytes.is_empty() => (0, 0, 0, 0),
+            RequestOutcome::Now(Ok(bytes)) if bytes.is_empty() => (0, 0, 0, 0),
             other => panic!("{other:?}"),
         };
         assert_eq!(read(4096, 4096), (4096, 4096, 0, 4096));
@@ -584,8 +589,8 @@ mod tests {
     #[test]
     fn writes_and_zeros_outside_of_the_file_or_its_units_are_refused() {
         let result = |wanted| match wanted {
-            Asked::Now(Err(errno)) => Err(errno),
-            Asked::Access(MirrorAccess { length, holes, .. }) => Ok((length, holes)),
+            RequestOutcome::Now(Err(errno)) => Err(errno),
+            RequestOutcome::Access(MirrorAccess { length, holes, .. }) => Ok((length, holes)),
             other => panic!("{other:?}"),
         };
         let end = 1 << 20;
@@ -621,18 +626,21 @@ mod tests {
 
     #[test]
     fn the_file_has_its_length_and_cannot_be_changed() {
-        let Asked::Now(Ok(attributes)) = asked(GETATTR, &[0, 0], &[]) else {
+        let RequestOutcome::Now(Ok(attributes)) = asked(GETATTR, &[0, 0], &[]) else {
             panic!("no attributes");
         };
         assert_eq!(attributes.len(), 104);
         assert_eq!(u64_at(&attributes, 24), Some(1 << 20));
         assert_eq!(u32_at(&attributes, 76), Some(0o100_600));
         let truncated = asked(SETATTR, &[1 << 3, 0, 5], &[]);
-        assert_eq!(truncated, Asked::Now(Err(Errno::PERM)));
+        assert_eq!(truncated, RequestOutcome::Now(Err(Errno::PERM)));
         let same = asked(SETATTR, &[1 << 3, 0, 1 << 20], &[]);
-        assert_eq!(same, Asked::Now(Ok(attributes)));
-        assert_eq!(asked(1, &[], b"x\0"), Asked::Now(Err(Errno::NOSYS)));
-        assert_eq!(asked(FORGET, &[1], &[]), Asked::Silence);
+        assert_eq!(same, RequestOutcome::Now(Ok(attributes)));
+        assert_eq!(
+            asked(1, &[], b"x\0"),
+            RequestOutcome::Now(Err(Errno::NOSYS))
+        );
+        assert_eq!(asked(FORGET, &[1], &[]), RequestOutcome::Silence);
     }
 
     #[test]
@@ -640,13 +648,13 @@ mod tests {
         let init = |major: u64, minor: u64| {
             asked(INIT, &[minor << 32 | major, u64::from(u32::MAX) << 32], &[])
         };
-        let Asked::Now(Ok(agreed)) = init(7, 45) else {
+        let RequestOutcome::Now(Ok(agreed)) = init(7, 45) else {
             panic!("refused");
         };
         assert_eq!(agreed.len(), 64);
         assert_eq!(u32_at(&agreed, 12), Some(INIT_FLAGS));
         assert_eq!(u32_at(&agreed, 20), Some(MOST_DATA));
-        assert_eq!(init(7, 12), Asked::Now(Err(Errno::PROTO)));
+        assert_eq!(init(7, 12), RequestOutcome::Now(Err(Errno::PROTO)));
     }
 
     proptest! {
@@ -657,7 +665,7 @@ mod tests {
             data in proptest::collection::vec(any::<u8>(), 0..1100),
         ) {
             let bytes = message(kind, &words, &data);
-            if let Some(Asked::Access(MirrorAccess { access, offset, length, payload, answer, .. })) = FILE.request(&bytes) {
+            if let Some(RequestOutcome::Access(MirrorAccess { access, offset, length, payload, answer, .. })) = FILE.request(&bytes) {
                 prop_assert!(offset + u64::from(length) <= FILE.export.length);
                 prop_assert!(access == Access::Flush || length > 0);
                 prop_assert!(payload.is_empty() || payload.len() == length as usize && payload.end <= bytes.len());

@@ -1,8 +1,9 @@
 //! FUSE on this host: mounts, and the transports by which the kernel's requests come.
 //!
-//! [`session`] serves a file system by threads that call a [`Worker`]: one thread reads `/dev/fuse`, and with io_uring one for each
-//! CPU has the queues of the kernel. A [`Message`] is a request with the room for its reply, and may be answered by any thread. [`file`] is
-//! such a server, of a mirror as one file; that of folders is the crate `fileserver`.
+//! [`session`] serves a file system by threads that call a [`Worker`]: one thread reads `/dev/fuse`, and with io_uring
+//! one for each CPU has the queues of the kernel. A [`Message`] is a request with the room for its reply, and may be
+//! answered by any thread. [`file`] is such a server, of a mirror as one file; that of folders is the crate
+//! `fileserver`.
 
 pub mod file;
 mod init;

@@ -29,8 +29,8 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts a file system on a file or folder. `mode` is the type of its root, with permissions; `options` are more options of mount(8)
-    /// for FUSE, each after a comma.
+    /// Mounts a file system on a file or folder. `mode` is the type of its root, with permissions; `options` are more
+    /// options of mount(8) for FUSE, each after a comma.
     ///
     /// # Errors
     /// This process may not mount, or there is no FUSE.
@@ -75,8 +75,9 @@ impl Mounted {
         Arc::clone(&self.device)
     }
 
-    /// Writes what the kernel has not written yet, and unmounts the file system, while requests are still answered. If none ends for this
-    /// long (`worked` counts them), all end with an error: the process waits for an answer of its own, and could otherwise not end.
+    /// Writes what the kernel has not written yet, and unmounts the file system, while requests are still answered. If
+    /// none ends for this long (`worked` counts them), all end with an error: the process waits for an answer of its
+    /// own, and could otherwise not end.
     pub(super) fn unmount(&mut self, limit: Duration, worked: impl Fn() -> u64) {
         if !std::mem::take(&mut self.mounted) {
             return;
@@ -105,8 +106,8 @@ impl Drop for Mounted {
     }
 }
 
-/// Does what may wait for an answer of a FUSE server in a thread of its own. `None`: it has not ended, and `progress` has been the same for this
-/// long; or no thread can be started.
+/// Does what may wait for an answer of a FUSE server in a thread of its own. `None`: it has not ended, and `progress`
+/// has been the same for this long; or no thread can be started.
 fn within<T: Send + 'static>(
     limit: Duration,
     progress: impl Fn() -> u64,
@@ -125,7 +126,8 @@ fn within<T: Send + 'static>(
     }
 }
 
-/// Unmounts the file system of this server without waiting for requests, which end with an error, so that the process can end.
+/// Unmounts the file system of this server without waiting for requests, which end with an error, so that the process
+/// can end.
 pub fn abandon(path: &Path) {
     let _ = unmount(path, UnmountFlags::DETACH | UnmountFlags::FORCE);
 }
@@ -133,7 +135,8 @@ pub fn abandon(path: &Path) {
 /// Unmounts what a server that was killed left mounted on a path.
 ///
 /// # Errors
-/// As umount(2); what is mounted there does not answer. A server that was killed lives on as long as one of its threads waits for storage.
+/// As umount(2); what is mounted there does not answer. A server that was killed lives on as long as one of its threads
+/// waits for storage.
 pub fn unmount_stale(path: &Path) -> io::Result<()> {
     // The kernel may still know its attributes, so it is opened.
     let opened = path.to_owned();

@@ -1,8 +1,9 @@
 //! The threads that get requests of a mounted file system, and the ways of replies.
 //!
-//! One thread reads `/dev/fuse`: all requests, or with io_uring those to forget nodes only. The kernel's queues of io_uring, one for each
-//! CPU, are shared among as many threads as there are CPUs online. Each thread has a [`Worker`], which it gives all requests that are there as a
-//! batch. While a thread of `/dev/fuse` is held by a request, another one can go on in its place ([`SpawnReader`]).
+//! One thread reads `/dev/fuse`: all requests, or with io_uring those to forget nodes only. The kernel's queues of
+//! io_uring, one for each CPU, are shared among as many threads as there are CPUs online. Each thread has a [`Worker`],
+//! which it gives all requests that are there as a batch. While a thread of `/dev/fuse` is held by a request, another
+//! one can go on in its place ([`SpawnReader`]).
 //!
 //! # What must hold
 //!
@@ -52,7 +53,8 @@ const LAST_REQUESTS: Duration = Duration::from_secs(10);
 /// Between two looks whether all threads have ended.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
-/// Starts another thread that reads `/dev/fuse`, with this worker. It fails if no thread can be started, or the session ends.
+/// Starts another thread that reads `/dev/fuse`, with this worker. It fails if no thread can be started, or the session
+/// ends.
 pub type SpawnReader<W> = Arc<dyn Fn(W) -> io::Result<()> + Send + Sync>;
 
 /// Works requests. Each thread of a session has one.
@@ -71,14 +73,16 @@ pub trait Worker: Sized + Send + 'static {
         false
     }
 
-    /// Works a batch, which is empty afterwards. `flush` sends what this thread has answered, in place of the end of the batch.
+    /// Works a batch, which is empty afterwards. `flush` sends what this thread has answered, in place of the end of
+    /// the batch.
     ///
     /// # Errors
     /// They end the session.
     fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) -> io::Result<()>;
 
-    /// Can be read when something of its own has ended, such as a transfer; then [`Self::go_on`] is called. `None`: it waits for nothing. Only the
-    /// thread of `/dev/fuse` asks, also when the session ends: it waits until there is nothing. Only its messages can be lent.
+    /// Can be read when something of its own has ended, such as a transfer; then [`Self::go_on`] is called. `None`: it
+    /// waits for nothing. Only the thread of `/dev/fuse` asks, also when the session ends: it waits until there is
+    /// nothing. Only its messages can be lent.
     fn pending(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -136,7 +140,8 @@ impl Message {
         }
     }
 
-    /// The room for its reply, which begins with a header. The data behind the header are aligned. It does not overlap the request.
+    /// The room for its reply, which begins with a header. The data behind the header are aligned. It does not overlap
+    /// the request.
     pub fn reply(&mut self) -> &mut [u8] {
         match &mut self.place {
             Some(Place::Device { buffer, reply, .. }) => &mut buffer[*reply..],
@@ -145,8 +150,8 @@ impl Message {
         }
     }
 
-    /// Lends this many bytes of the request (`of_request`) or of the room for its reply, from a place on. Until [`Self::end_loan`], neither of them is
-    /// there. `None`: the memory belongs to a ring.
+    /// Lends this many bytes of the request (`of_request`) or of the room for its reply, from a place on. Until
+    /// [`Self::end_loan`], neither of them is there. `None`: the memory belongs to a ring.
     pub fn lend(&mut self, of_request: bool, from: usize, length: usize) -> Option<TransferMemory> {
         match self.place.take() {
             Some(Place::Device {
@@ -465,7 +470,8 @@ impl Shared {
         let wake = &self.wake;
         let mut batch = Vec::with_capacity(self.batch);
         while !self.stopping.load(Ordering::Acquire) && !worker.is_replaced() {
-            // A write(2) of a reply first makes the requests readable that waited for it. So all are there when none is in flight.
+            // A write(2) of a reply first makes the requests readable that waited for it. So all are there when none is
+            // in flight.
             let last = self.draining.load(Ordering::Acquire)
                 && self.in_flight.load(Ordering::Acquire) == 0;
             if !self.take(&mut batch)? {
@@ -665,7 +671,8 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// Serves a mounted file system by threads, each with a worker, and waits until the kernel has agreed on the protocol.
+    /// Serves a mounted file system by threads, each with a worker, and waits until the kernel has agreed on the
+    /// protocol.
     ///
     /// # Errors
     /// A thread cannot be started, or the kernel does not agree; io_uring is demanded, and not there.
@@ -804,8 +811,8 @@ impl Session {
         self.shared.ended.as_fd()
     }
 
-    /// Unmounts the file system, while requests are still answered, and ends the session when those in flight are. Programs that still use files
-    /// get errors from then on.
+    /// Unmounts the file system, while requests are still answered, and ends the session when those in flight are.
+    /// Programs that still use files get errors from then on.
     ///
     /// # Errors
     /// Those by which a thread ended the session; requests do not end.
@@ -840,8 +847,8 @@ impl Session {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Serves until there is nothing to do: syncfs(2) begins the writes of a FUSE file system and need not wait for them. Programs that go on
-    /// using its files are served until the limit.
+    /// Serves until there is nothing to do: syncfs(2) begins the writes of a FUSE file system and need not wait for
+    /// them. Programs that go on using its files are served until the limit.
     fn drain(&self, limit: Instant) {
         self.shared.draining.store(true, Ordering::Release);
         let busy = || !self.shared.threads().iter().all(JoinHandle::is_finished);

@@ -151,8 +151,8 @@ fn a_verdict_needs_an_order_in_which_a_drift_is_not_a_difference() {
     assert!(reasons(&cell)[0].contains("later"), "{cell:?}");
 }
 
-/// The share of simulated comparisons of equal sides that state a difference, in this order of runs. `drift` is that from the first to
-/// the last run, `noisier` the deviation of `a` in that of `b`.
+/// The share of simulated comparisons of equal sides that state a difference, in this order of runs. `drift` is that
+/// from the first to the last run, `noisier` the deviation of `a` in that of `b`.
 fn false_verdicts(order: &str, drift: f64, noisier: f64, first: u64, times: u64) -> f64 {
     let of = |side: char, seed: u64| {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(2 * seed + u64::from(side == 'b'));

@@ -102,9 +102,9 @@ pub fn verdicts(comparison: &Comparison) -> Option<Figure> {
     })
 }
 
-/// The value of each trial that counts, by its round: one panel for each row, one colour for each column. Trials without a round
-/// are in their order. Families have no values of their own. `trials`: those that the question chooses. `None` if no side has
-/// several trials.
+/// The value of each trial that counts, by its round: one panel for each row, one colour for each column. Trials
+/// without a round are in their order. Families have no values of their own. `trials`: those that the question chooses.
+/// `None` if no side has several trials.
 pub fn trials(comparison: &Comparison, trials: &[Observation]) -> Option<Figure> {
     let metrics = metrics_differ(comparison);
     let rounds = trials.iter().any(|trial| trial.round.is_some());

@@ -7,8 +7,8 @@ use super::{MOST_PANELS, left_out, value};
 use crate::figure::axis::better;
 use crate::figure::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
 
-/// The medians of the runs with their intervals, one panel for each history, and a line before each change. `None` without a
-/// history of two runs.
+/// The medians of the runs with their intervals, one panel for each history, and a line before each change. `None`
+/// without a history of two runs.
 pub fn history(histories: &[History]) -> Option<Figure> {
     let long: Vec<&History> = histories.iter().filter(|it| it.points.len() > 1).collect();
     let panels: Vec<Panel> = long.iter().take(MOST_PANELS).map(|it| panel(it)).collect();

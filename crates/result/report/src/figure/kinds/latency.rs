@@ -32,8 +32,8 @@ pub struct Distribution {
     pub histogram: Histogram,
 }
 
-/// Cumulative distributions up to p99.99, as far as at least 10 ops are above; one panel for each workload and direction. `None` without
-/// ops.
+/// Cumulative distributions up to p99.99, as far as at least 10 ops are above; one panel for each workload and
+/// direction. `None` without ops.
 pub fn latency(distributions: &[Distribution]) -> Option<Figure> {
     let mut panels: Vec<(&str, Vec<&Distribution>)> = Vec::new();
     for it in distributions.iter().filter(|it| !it.histogram.is_empty()) {
@@ -111,7 +111,8 @@ fn cumulative(it: &Distribution) -> Curve {
     }
 }
 
-/// The ops of one direction by time and service latency. `title`: the trial. `None` without ops, or with less than two seconds.
+/// The ops of one direction by time and service latency. `title`: the trial. `None` without ops, or with less than two
+/// seconds.
 pub fn heatmap(title: &str, direction: Direction, frames: &[Frame]) -> Option<Figure> {
     let frames = Frame::of_all_nodes(frames);
     if frames.len() < 2 {

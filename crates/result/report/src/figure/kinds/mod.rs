@@ -43,8 +43,8 @@ fn left_out(all: usize, shown: usize, what: &str) -> String {
     }
 }
 
-/// Thins values to a number that can be seen, keeping the first, the smallest, the largest and the last of each group, in their
-/// order. Returns whether some were left out.
+/// Thins values to a number that can be seen, keeping the first, the smallest, the largest and the last of each group,
+/// in their order. Returns whether some were left out.
 fn thinned<T: Clone>(points: Vec<T>, height: impl Fn(&T) -> f64) -> (Vec<T>, bool) {
     if points.len() <= MOST_POINTS {
         return (points, false);

@@ -34,7 +34,8 @@ const SHOWN: [(SeriesKind, &[&str]); 13] = [
     (SeriesKind::Others, &["rB/s", "wB/s"]),
 ];
 
-/// The series of one trial. `title`: the trial; `tables`: its figures; `findings`: its findings, which are numbered where their time is known. `None` without two samples.
+/// The series of one trial. `title`: the trial; `tables`: its figures; `findings`: its findings, which are numbered
+/// where their time is known. `None` without two samples.
 pub fn telemetry(title: &str, tables: &[FigureTable], findings: &[Finding]) -> Option<Figure> {
     let mut panels = Vec::new();
     let mut all = 0;

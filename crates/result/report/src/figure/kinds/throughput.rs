@@ -55,8 +55,8 @@ impl Course {
     }
 }
 
-/// Ops per second by time, one panel for each workload. With several levels, their means are drawn as steps. `None` if no trial
-/// has two seconds.
+/// Ops per second by time, one panel for each workload. With several levels, their means are drawn as steps. `None` if
+/// no trial has two seconds.
 pub fn throughput(courses: &[Course]) -> Option<Figure> {
     let mut panels: Vec<(&str, Vec<&Course>)> = Vec::new();
     for it in courses.iter().filter(|it| it.rates.len() > 1) {
