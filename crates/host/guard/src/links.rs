@@ -193,7 +193,7 @@ fn open(
 
 /// The reason why a regular file must not be overwritten: the host uses it, or it is a disk image.
 fn precious(pinned: &Pinned) -> Option<Reason> {
-    if !matches!(pinned.kind, PinnedKind::File) || pinned.length == 0 {
+    if !matches!(pinned.kind, PinnedKind::File) {
         return None;
     }
     let (roots, path) = (Roots::host(), &pinned.resolved);
@@ -201,8 +201,21 @@ fn precious(pinned: &Pinned) -> Option<Reason> {
     let identities = survey.identities(pinned.file, path);
     let used = survey.file(&identities).into_iter();
     let used = used.chain(survey.in_upper(path));
-    let used = used.chain(survey.processes_of(&roots, &identities, path, true));
+    let by_processes = || match is_own_output(pinned) {
+        true => Vec::new(),
+        false => survey.processes_of(&roots, &identities, path, true),
+    };
+    let used = used.chain(by_processes());
     used.chain(image(pinned)).next()
+}
+
+/// Whether the standard output or error of this process goes to this file, which it may share with others.
+fn is_own_output(pinned: &Pinned) -> bool {
+    let is = |own: std::io::Result<Stat>| {
+        own.is_ok_and(|own| (own.st_dev, own.st_ino) == (pinned.file.device, pinned.file.inode))
+    };
+    is(rustix::fs::fstat(io::stdout()).map_err(Into::into))
+        || is(rustix::fs::fstat(io::stderr()).map_err(Into::into))
 }
 
 /// Whether a character device is a terminal: a console, a serial line or a pseudo terminal. It is not opened for this

@@ -34,7 +34,11 @@ impl Overlay {
             Some(root) => Some(root.join(path.strip_prefix("/").ok()?)),
             None => path.is_absolute().then(|| path.to_owned()),
         };
-        let folder = |path: &Path| FileId::of(&reach(path)?);
+        // A container has left the namespace of its folders.
+        let folder = |path: &Path| {
+            let here = || path.is_absolute().then(|| FileId::of(path))?;
+            reach(path).and_then(|path| FileId::of(&path)).or_else(here)
+        };
         let upper = upper_folder(mount);
         Some(Overlay {
             point: mount.point.clone(),
@@ -52,9 +56,10 @@ impl Overlay {
     pub(crate) fn has_above(&self, folders: &[FileId], path: &Path) -> bool {
         let in_one = |known: &FileId| folders.contains(known);
         match self.upper {
-            Some(upper) if in_one(&upper) => true,
-            // The folder at the path of the upper folder may be another one by now.
-            _ => self.is_writable && !self.lower.iter().any(in_one) && self.shown(path).is_some(),
+            Some(upper) => in_one(&upper),
+            None => {
+                self.is_writable && !self.lower.iter().any(in_one) && self.shown(path).is_some()
+            }
         }
     }
 
@@ -116,10 +121,14 @@ fn state(path: &Path) -> Option<Statx> {
     rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()
 }
 
-/// Whether an overlay shows a file: it passes on the times and the length, and in the lower bits the inode number.
+/// Whether an overlay shows a file. It passes on the length and the time of birth. The lower bits of the inode number are
+/// those of the file in the first folder that had it.
 fn is_same(file: &Statx, shown: &Statx) -> bool {
     let inode = |of: &Statx| of.stx_ino as u32;
-    let born = |of: &Statx| (of.stx_btime.tv_sec, of.stx_btime.tv_nsec);
-    let about = |of: &Statx| (of.stx_mode, of.stx_size, of.stx_uid);
-    inode(file) == inode(shown) && born(file) == born(shown) && about(file) == about(shown)
+    let born = |of: &Statx| {
+        let known = of.stx_mask & StatxFlags::BTIME.bits() != 0;
+        known.then_some((of.stx_btime.tv_sec, of.stx_btime.tv_nsec))
+    };
+    let same_birth = born(file).is_some() && born(file) == born(shown);
+    file.stx_size == shown.stx_size && (inode(file) == inode(shown) || same_birth)
 }

@@ -1,6 +1,6 @@
 //! Whether two files or devices have storage in common.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 
 use iodyno_host::Roots;
@@ -28,7 +28,7 @@ pub fn share_storage(one: impl AsFd, other: impl AsFd, roots: &Roots) -> bool {
         storage
     };
     let (one, other) = (below(&one), below(&other));
-    one.meets(&other) || other.meets(&one)
+    one.meets(&other)
 }
 
 /// What is below a file or device.
@@ -37,8 +37,8 @@ struct Storage {
     /// It uses these, perhaps in part.
     files: BTreeSet<(u64, u64)>,
     devices: BTreeSet<DeviceNumber>,
-    /// The disks whose partitions it uses, and what is below them.
-    disks: Option<Box<Storage>>,
+    /// The disks whose partitions it uses, each with what is below it.
+    disks: BTreeMap<DeviceNumber, Storage>,
 }
 
 impl Storage {
@@ -54,8 +54,8 @@ impl Storage {
             return;
         };
         if let Some(disk) = block.parent() {
-            let disks = self.disks.get_or_insert_default();
-            return disks.device(disk.number, roots);
+            let below = self.disks.entry(disk.number).or_default();
+            return below.device(disk.number, roots);
         }
         for slave in block.slaves() {
             self.device(slave.number, roots);
@@ -68,11 +68,25 @@ impl Storage {
         }
     }
 
-    /// Whether the other one uses the same, or the disk of a partition of this one.
+    /// Whether both use the same, or one uses the disk of a partition of the other. Partitions of different disks use the
+    /// same if these do.
     fn meets(&self, other: &Storage) -> bool {
+        let disks = |(disk, below): (&DeviceNumber, &Storage)| {
+            let mut others = other.disks.iter();
+            others.any(|(another, beside)| disk != another && below.meets(beside))
+        };
         !self.files.is_disjoint(&other.files)
             || !self.devices.is_disjoint(&other.devices)
-            || (self.disks.as_ref()).is_some_and(|disks| disks.meets(other))
+            || self.disks.values().any(|below| below.is_below(other))
+            || other.disks.values().any(|below| below.is_below(self))
+            || self.disks.iter().any(disks)
+    }
+
+    /// Whether the other one uses the same, or a disk whose partitions this one uses.
+    fn is_below(&self, other: &Storage) -> bool {
+        !self.files.is_disjoint(&other.files)
+            || !self.devices.is_disjoint(&other.devices)
+            || self.disks.values().any(|below| below.is_below(other))
     }
 }
 
@@ -96,7 +110,8 @@ mod tests {
             .loop_device("loop0", "7:0", &file)
             .loop_device("loop1", "7:1", &file)
             .partition("loop0", "loop0p1", "259:0")
-            .partition("loop0", "loop0p2", "259:1");
+            .partition("loop0", "loop0p2", "259:1")
+            .partition("loop1", "loop1p1", "259:2");
         let below = |name: &str| {
             let mut storage = Storage::default();
             match name {
@@ -107,7 +122,7 @@ mod tests {
         };
         let names = [
             "sda", "sda1", "sda2", "sdb", "dm-0", "dm-1", "dm-2", "loop0", "loop1", "loop0p1",
-            "loop0p2", "f",
+            "loop0p2", "loop1p1", "f",
         ];
         let common = [
             "sda sda1",
@@ -123,19 +138,24 @@ mod tests {
             "loop0 loop1",
             "loop0 loop0p1",
             "loop0 loop0p2",
+            "loop0 loop1p1",
             "loop0 f",
             "loop1 loop0p1",
             "loop1 loop0p2",
+            "loop1 loop1p1",
             "loop1 f",
+            "loop0p1 loop1p1",
             "loop0p1 f",
+            "loop0p2 loop1p1",
             "loop0p2 f",
+            "loop1p1 f",
         ];
         for (at, one) in names.iter().enumerate() {
             for other in &names[at + 1..] {
                 let (a, b) = (below(one), below(other));
                 let pair = format!("{one} {other}");
                 let expected = common.contains(&pair.as_str());
-                assert_eq!(a.meets(&b) || b.meets(&a), expected, "{pair}");
+                assert_eq!((a.meets(&b), b.meets(&a)), (expected, expected), "{pair}");
             }
         }
     }

@@ -429,6 +429,9 @@ fn an_output_overwrites_no_file_that_another_process_uses() {
             assert!(refused.contains(&by), "{does}: {refused}");
         }
         assert_eq!(fs::read(&path).unwrap(), b"content");
+        fs::write(&path, "").unwrap();
+        let empty = create_output(&path).is_err();
+        assert!(empty || does.contains("mmap"), "{does}");
         drop(user);
         create_output(&path).unwrap();
     }
@@ -456,9 +459,15 @@ fn the_folders_of_an_overlay_are_found_without_their_paths() {
     let in_upper = write(&at("upper/b"), &[]);
     fs::rename(at("upper"), at("moved")).unwrap();
     let in_moved = write(&at("moved/b"), &[]);
-    // Through the overlay, others use files of both folders.
+    // Through the overlay, others use files of both folders, also one that was copied when it was opened.
+    fs::write(at("lower/c"), vec![0; 64 << 10]).unwrap();
+    File::options().append(true).open(at("merged/c")).unwrap();
     let mut used = Vec::new();
-    for (shown, below) in [("merged/a", "lower/a"), ("merged/b", "moved/b")] {
+    for (shown, below) in [
+        ("merged/a", "lower/a"),
+        ("merged/b", "moved/b"),
+        ("merged/c", "moved/c"),
+    ] {
         let locks = "import fcntl; f = open(path); fcntl.flock(f, fcntl.LOCK_EX)";
         let Some(user) = User::python(locks, &at(shown)) else {
             break;

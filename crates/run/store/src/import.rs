@@ -160,6 +160,9 @@ fn check_plan(reader: &LineReader<'_>, run: &RunLine) -> Result<u32, StoreError>
     }
 }
 
+/// The highest number of a round, an attempt and a target of a trial: a resumed run counts on from them.
+const MOST_NUMBER: u32 = 10_000_000;
+
 /// Checks the order of lines.
 struct Order {
     run: RunId,
@@ -177,6 +180,20 @@ impl Order {
         }
         if key.cell >= self.cells {
             return Err(format!("the plan has no cell {}", key.cell));
+        }
+        let made = trial
+            .parts
+            .iter()
+            .filter_map(|part| part.environment.made.as_ref());
+        let instance = made.map(|made| made.instance).max().unwrap_or(0);
+        for (what, number) in [
+            ("round", key.round),
+            ("attempt", key.attempt),
+            ("target", instance),
+        ] {
+            if number > MOST_NUMBER {
+                return Err(format!("{what} {number} of a trial, at most {MOST_NUMBER}"));
+            }
         }
         if self.trial.is_some_and(|before| before >= key) {
             return Err("the trial is out of order".to_owned());

@@ -384,6 +384,11 @@ fn other_newer_and_truncated_files_are_reported_with_the_line() {
     );
     check(swapped.as_bytes(), &["line 5", "frame 0 is out of order"]);
     check(orphan.as_bytes(), &["line 3", "before any trial"]);
+    let late = lines[2].replacen("\"attempt\":0", "\"attempt\":4294967295", 1);
+    check(
+        [lines[0], lines[1], &late].concat().as_bytes(),
+        &["line 3", "attempt 4294967295 of a trial"],
+    );
     check(twice.as_bytes(), &["line 4", "out of order"]);
     check(
         batches_swapped.as_bytes(),

@@ -28,9 +28,16 @@ pub struct Leg {
     /// Path as given.
     pub path: PathBuf,
     admitted: Admitted,
-    /// Opened without O_DIRECT: for superblock and log, before and after the mirror runs.
+    /// Opened without O_DIRECT: superblock and log are written by it, before and after the mirror runs.
     file: File,
+    /// Opened with O_DIRECT, where that is possible: they are read by it. The storage below a device may have changed
+    /// since its pages were read, and pages that another process maps are kept.
+    direct: Option<File>,
 }
+
+/// A block in memory, as O_DIRECT needs it.
+#[repr(align(4096))]
+struct Aligned([u8; BLOCK]);
 
 impl Leg {
     /// Length, bytes.
@@ -116,12 +123,18 @@ impl Leg {
     }
 
     fn read(&self, offset: u64) -> std::io::Result<[u8; BLOCK]> {
-        let mut block = [0; BLOCK];
-        // The storage below a device may have changed since. It is only a cache: an error does not matter.
+        let mut block = Aligned([0; BLOCK]);
+        if let Some(direct) = &self.direct {
+            return match direct.read_at(&mut block.0, offset)? {
+                BLOCK => Ok(block.0),
+                _ => Err(io::ErrorKind::UnexpectedEof.into()),
+            };
+        }
+        // It is only a cache: an error does not matter.
         let length = std::num::NonZeroU64::new(BLOCK as u64);
         let _ = rustix::fs::fadvise(&self.file, offset, length, rustix::fs::Advice::DontNeed);
-        self.file.read_exact_at(&mut block, offset)?;
-        Ok(block)
+        self.file.read_exact_at(&mut block.0, offset)?;
+        Ok(block.0)
     }
 
     /// Writes a block; it is durable after [`Self::sync`].
@@ -327,6 +340,12 @@ fn open_one(path: &Path, purpose: Purpose<'_>, guard: &Guard) -> Result<Leg, Ref
     };
     let file = admitted.reopen(OpenFlags::default());
     let file = File::from(file.map_err(|error| failed(&error))?);
+    let with_direct = OpenFlags {
+        direct: admitted.logical_block_size as usize <= BLOCK,
+        ..OpenFlags::default()
+    };
+    let direct_file = with_direct.direct.then(|| admitted.reopen(with_direct));
+    let direct_file = direct_file.and_then(Result::ok).map(File::from);
     if direct && admitted.kind == Kind::File {
         lock(&file).map_err(|error| match error {
             rustix::io::Errno::WOULDBLOCK => Refused {
@@ -348,6 +367,7 @@ fn open_one(path: &Path, purpose: Purpose<'_>, guard: &Guard) -> Result<Leg, Ref
         path: path.to_owned(),
         admitted,
         file,
+        direct: direct_file,
     })
 }
 

@@ -1,8 +1,9 @@
 //! Attacks on a mirror with copies of its legs: what is read is what was written, or the mirror is refused.
 
+use std::io::Read;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
@@ -806,6 +807,46 @@ fn a_loop_device_whose_file_was_restored_is_refused() {
     };
     stage.legs = vec![devices.0.0.clone().leak(), devices.1.0.clone().leak()];
     stage.is_refused();
+}
+
+#[test]
+fn a_leg_restored_below_a_device_that_another_process_maps_is_refused() {
+    if !root() {
+        return skip("loop devices need root");
+    }
+    let mut stage = Stage::new(&["a"]);
+    for name in ["x", "y"] {
+        leg(&stage.home, name, 9);
+    }
+    let attach = |name: &str| Loop::on(&stage.path(name));
+    let Some(devices) = attach("x").zip(attach("y")) else {
+        return skip("no loop devices");
+    };
+    let names = [devices.0.0.clone().leak(), devices.1.0.clone().leak()].map(|name| &*name);
+    stage.legs = names.to_vec();
+    mirror(&stage.home, &["create", names[0], names[1]]).succeeds();
+    let running = stage.serve();
+    running.wait_until_it_tells("is in sync");
+    stage.write();
+    stop(running);
+    stage.run("cp y y.old");
+    stage.session();
+    let maps = "import mmap, os, sys\nm = mmap.mmap(os.open(sys.argv[1], os.O_RDONLY), 9 << 20, prot=mmap.PROT_READ)\n\
+                m[:]\nprint('ready', flush=True)\nsys.stdin.read()";
+    let user = Command::new("python3")
+        .args(["-c", maps, names[1]])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut user) = user else {
+        return skip("no python3 here");
+    };
+    let mut said = [0; 6];
+    user.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+    stage.run("dd if=y.old of=y bs=1M conv=notrunc status=none");
+    stage.is_refused();
+    drop(user.stdin.take());
+    user.wait().unwrap();
 }
 
 /// Writes, and kills the server. Then `b` is a copy from before the last write, which is not older by its superblock if

@@ -3,6 +3,7 @@
 //! All texts are escaped by the template, and charts are passed to the script as data, so that names from outside
 //! cannot become markup or code.
 
+use iodyno_model::printable;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};
 
@@ -72,6 +73,7 @@ pub fn page(page: &Page) -> String {
         .collect();
     // `<` cannot end the element.
     let data = Value::from(drawn).to_string().replace('<', "\\u003c");
+    let data = printable::json(&data);
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -103,7 +105,15 @@ pub fn page(page: &Page) -> String {
             }
         }
     };
-    page.into_string() + "\n"
+    let text = page.into_string();
+    // Our own scripts come last. Text of others has no `<`.
+    let (shown, scripts) = text.split_at(text.find("<script id=").unwrap_or(text.len()));
+    let harmless = |character: char| match character {
+        '\n' | '\t' => character,
+        other if printable::steers(other) => '?',
+        other => other,
+    };
+    shown.chars().map(harmless).collect::<String>() + scripts + "\n"
 }
 
 fn part(content: &Content, drawn: &mut Vec<Value>) -> Markup {

@@ -159,6 +159,24 @@ fn a_search_shows_its_bound_and_the_highest_load() {
 }
 
 #[test]
+fn a_page_has_no_characters_that_steer_a_terminal() {
+    let name = "a\u{1b}]0;x\u{7}\u{9b}\u{202e}".to_owned();
+    let made = page(&Page {
+        title: name.clone(),
+        about: name.clone(),
+        facts: vec![(name.clone(), name.clone())],
+        sections: vec![Section {
+            title: name,
+            content: all().into_iter().map(Content::Figure).collect(),
+        }],
+    });
+    let steering = |c: char| c != '\n' && c != '\t' && iodyno_model::printable::steers(c);
+    let begin = made.find("<script>").unwrap();
+    assert!(!made[..begin].contains(steering));
+    assert!(made.contains("<h1>a?]0;x???</h1>"));
+}
+
+#[test]
 fn a_picture_has_no_characters_that_steer_a_terminal() {
     for mut figure in all() {
         let name = "\u{1b}]0;x\u{7}\u{202e}";

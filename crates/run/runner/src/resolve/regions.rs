@@ -28,11 +28,17 @@ impl Binding<'_> {
                 "add `size=`: its files do not exist yet, or are empty",
             ));
         }
+        // As in fio, a percentage of a new file refers to the length that it will have without an offset.
+        let planned = match (self.blocks.files.size, size) {
+            (Some((Amount::Bytes(low), _)), _) => low,
+            (None, Some(Amount::Bytes(size))) => size / count,
+            _ => 0,
+        };
         for (number, file) in files.iter_mut().enumerate() {
             let existing = file.existing.unwrap_or(0);
             file.base = match self.blocks.files.append && file.kind == FileKind::Regular {
                 true => existing,
-                false => self.offset(existing, block),
+                false => self.offset(if existing == 0 { planned } else { existing }, block),
             };
             let share = match size {
                 _ if self.blocks.files.size.is_some() => None,

@@ -202,6 +202,11 @@ fn offset_increment_sets_the_start_of_each_clone() {
         &[&[(0, 100 * MIB)], &[(50 * MIB, 50 * MIB)]],
         100 * MIB,
     );
+    // Of a new file, its length without an offset.
+    let mut job = sized("new", bytes(MIB));
+    job.clones = 2;
+    job.work.blocks_mut().unwrap().extent.offset_increment = Amount::Percent(50.0);
+    check(job, &[&[(0, MIB)], &[(MIB / 2, MIB)]], MIB);
     // Percentages are aligned upwards.
     let mut job = sized("/dev/d", None);
     job.work.blocks_mut().unwrap().extent.offset = Amount::Percent(33.33);
