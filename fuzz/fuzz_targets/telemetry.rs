@@ -46,8 +46,11 @@ fuzz_target!(|data: &[u8]| {
     let scope = Scope {
         every: Duration::from_secs(1),
         devices: Devices::All,
+        block_trace: false,
         pools: Pools::Named(Vec::new()),
         processes: Vec::new(),
+        servers: Vec::new(),
+        stats: Vec::new(),
         own: Vec::new(),
     };
     let all = common::sampled(folder.path(), &scope, || write(folder.path(), &mut texts));

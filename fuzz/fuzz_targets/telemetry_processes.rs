@@ -68,9 +68,12 @@ fuzz_target!(|data: &[u8]| {
     let scope = Scope {
         every: Duration::from_secs(1),
         devices: Devices::All,
+        block_trace: false,
         // There is no `zpool` here, so that nothing is started.
         pools: Pools::All,
-        processes: vec!["server".to_owned()],
+        processes: vec!["server".to_owned().into()],
+        servers: Vec::new(),
+        stats: Vec::new(),
         own: Vec::new(),
     };
     common::sampled(folder.path(), &scope, || write(folder.path(), &mut texts));
