@@ -680,7 +680,7 @@ fn a_front_end_that_ends_early_or_does_not_keep_to_the_rules_is_told() {
     let (reader, writer) = std::io::pipe().unwrap();
     guest.transfers(save, writer.into()).unwrap();
     guest.start();
-    assert!(guest.notes().contains("was not transferred as a whole"));
+    assert!(guest.notes().contains("was not transferred completely"));
     guest.writes(file, 0, b"x").unwrap();
     drop(reader);
     guest.stop();

@@ -425,7 +425,8 @@ impl Shared {
                         Some(Errno::AGAIN) => return Ok(true),
                         // The request was interrupted.
                         Some(Errno::INTR | Errno::NOENT) => {}
-                        Some(Errno::NODEV) => return Ok(!batch.is_empty()),
+                        // It was unmounted, or the connection was aborted.
+                        Some(Errno::NODEV | Errno::CONNABORTED) => return Ok(!batch.is_empty()),
                         _ => return Err(error),
                     }
                 }
