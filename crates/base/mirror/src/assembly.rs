@@ -1,9 +1,9 @@
 //! Decides from the superblocks of the given legs which of them make up the mirror, and in which state.
 //!
 //! The newest superblock counts. Superblocks of one line follow each other, because a line has one mirror at a time;
-//! those of another line count if they precede the fork. Two legs that call themselves in sync and of which none
-//! precedes the other were written without each other, and neither may be overwritten: split brain. A line on which
-//! nothing was written counts as the state that it was forked from.
+//! those of another line count if they precede the fork. If two legs call themselves in sync, and neither precedes the
+//! other, they were written without each other: a split brain, in which no leg may be overwritten. A line on which
+//! nothing was written counts as the state from which it was forked.
 //!
 //! A leg in sync with a generation below [`Assembly::complete`] was restored from a copy: a write is issued only when
 //! all legs have a newer generation than any copy that was made before, and while writes are issued, a newer one

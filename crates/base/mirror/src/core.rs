@@ -3,28 +3,31 @@
 //!
 //! # What must hold
 //!
-//! - *Log.* A write is issued to the legs only when the bits of its regions are durable on all legs that it goes to. A bit is
-//!   cleared only when no write is in flight in its region, all legs were flushed after the last one, the region needs no
-//!   copying, all legs of the table are in sync, and every change of the legs is recorded.
-//! - *Fixed leg.* A region in which legs may differ (`needs_copy`) is read from the first leg in sync, until it was copied from this leg to
-//!   all others. After an unclean start these are all marked regions; legs whose superblock or log is older than that of another are behind then
-//!   ([`Assembly::with_logs`]). Records name the leg until nothing differs, and nothing else is written to a leg before the first record: another
-//!   start chooses the same leg.
-//! - *Epoch.* A write to the data of a leg is issued only while an epoch is open, and an epoch opens only by a record that began after the
-//!   last one was closed. While it is open, each tick with a write records again, and so does a tick while it is being opened. It is closed
-//!   by a record that began when nothing was written any more since the last tick, and all legs were flushed. So a copy of a leg that lacks a write has an older
-//!   generation than the others, at the latest one record later. Bits are cleared only if a record began after the last write to
-//!   their regions, so that the bits say what a copy of the newest generation may lack.
-//! - *Drop.* A leg that fails a write or a flush that another leg in sync completed is dropped: it is behind. The drop is
-//!   durable on the others before any write or flush that it missed is acknowledged ([`Mirror::ack`] waits for it). If all
-//!   legs fail, none is dropped, the client gets the error, and the regions need copying.
-//! - *Halt.* If no leg accepts the record of a drop, nothing is acknowledged any more until the mirror is started again.
+//! - *Log.* A write is issued to the legs only when the bits of its regions are durable on all legs that it goes to. A
+//!   bit is cleared only when no write is in flight in its region, all legs were flushed after the last one, the region
+//!   needs no copying, all legs of the table are in sync, and every change of the legs is recorded.
+//! - *Fixed leg.* A region in which legs may differ (`needs_copy`) is read from the first leg in sync, until it was
+//!   copied from this leg to all others. After an unclean start these are all marked regions; legs whose superblock or
+//!   log is older than that of another are behind then ([`Assembly::with_logs`]). Records name the leg until nothing
+//!   differs, and nothing else is written to a leg before the first record: another start chooses the same leg.
+//! - *Epoch.* A write to the data of a leg is issued only while an epoch is open, and an epoch opens only by a record
+//!   that began after the last one was closed. While it is open, each tick with a write records again, and so does a
+//!   tick while it is being opened. It is closed by a record that began when nothing was written any more since the
+//!   last tick, and all legs were flushed. So a copy of a leg that lacks a write has an older generation than the
+//!   others, at the latest one record later. Bits are cleared only if a record began after the last write to their
+//!   regions, so that the bits say what a copy of the newest generation may lack.
+//! - *Drop.* A leg that fails a write or a flush that another leg in sync completed is dropped: it is behind. The drop
+//!   is durable on the others before any write or flush that it missed is acknowledged ([`Mirror::ack`] waits for it).
+//!   If all legs fail, none is dropped, the client gets the error, and the regions need copying.
+//! - *Halt.* If no leg accepts the record of a drop, nothing is acknowledged any more until the mirror is started
+//!   again.
 //! - *Overwritten.* A copy of the superblock is only overwritten if it is what was written there last, and each tick
 //!   reads both back. A leg that has another one was overwritten by somebody, perhaps with an old copy of itself: it
 //!   and those that are copied to are dropped, and behind from byte 0. If it is the last leg in sync, the mirror halts.
-//! - *Published.* What queues read without this object is as [`shared`](crate::shared) says. It is published at the end of each event,
-//!   before its orders are carried out.
-//! - *Exclusion.* Writes, copies and scrubbed ranges that overlap are carried out one after the other, in order of arrival.
+//! - *Published.* What queues read without this object is as [`shared`](crate::shared) says. It is published at the end
+//!   of each event, before its orders are carried out.
+//! - *Exclusion.* Writes, copies and scrubbed ranges that overlap are carried out one after the other, in order of
+//!   arrival.
 //!
 //! # Terms
 //!

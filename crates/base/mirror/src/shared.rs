@@ -3,17 +3,17 @@
 //!
 //! # What must hold
 //!
-//! - *Reads of queues.* A queue reads from a leg that [`Published::readable`] returned after the request arrived. Then the read returns what
-//!   was acknowledged before: a leg that misses a write is taken out before the write is acknowledged, and a region in which legs may
-//!   differ is marked before the client learns of it.
-//! - *Order.* When a region is copied to all legs but one, which is dropped, nobody may see the region as equal and the leg as
-//!   in sync. The state machine takes legs out, marks regions, unmarks regions, and lets legs in, in this order. A queue looks at
-//!   regions first and then at the legs.
-//! - *Places.* At most [`QueueSettings::active`](crate::QueueSettings) commands of all queues together are issued to a leg. Who ends a
-//!   command while other queues wait passes its place on to the next of them, in turn, and wakes it. A place is never free while a queue
-//!   waits.
-//! - *Wake-ups.* What was put somewhere before [`Alarm::raise`] is seen by the thread of the mirror when it looks after [`Alarm::listen`], or
-//!   the thread is woken after that.
+//! - *Reads of queues.* A queue reads from a leg that [`Published::readable`] returned after the request arrived. Then
+//!   the read returns what was acknowledged before: a leg that misses a write is taken out before the write is
+//!   acknowledged, and a region in which legs may differ is marked before the client learns of it.
+//! - *Order.* When a region is copied to all legs but one, which is dropped, nobody may see the region as equal and the
+//!   leg as in sync. The state machine takes legs out, marks regions, unmarks regions, and lets legs in, in this order.
+//!   A queue looks at regions first and then at the legs.
+//! - *Places.* At most [`QueueSettings::active`](crate::QueueSettings) commands of all queues together are issued to a
+//!   leg. Who ends a command while other queues wait passes its place on to the next of them, in turn, and wakes it. A
+//!   place is never free while a queue waits.
+//! - *Wake-ups.* What was put somewhere before [`Alarm::raise`] is seen by the thread of the mirror when it looks after
+//!   [`Alarm::listen`], or the thread is woken after that.
 //!
 //! `shared/interleavings.rs` checks these with the interleavings of few preemptions and all values that the orderings
 //! permit to be read (`make interleavings`).

@@ -122,7 +122,7 @@ impl EngineKind {
         self == EngineKind::Virtiofs
     }
 
-    /// Whether it does no I/O: what it accesses has no length and no content.
+    /// Whether it performs no I/O: its targets have neither length nor content.
     pub fn without_storage(self) -> bool {
         matches!(self, EngineKind::Null | EngineKind::Sim)
     }

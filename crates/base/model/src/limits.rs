@@ -210,7 +210,7 @@ fn map_bytes(blocks: &Blocks) -> u64 {
     let sizes = |direction| access.block_sizes.get(direction);
     let vary = |direction| sizes(direction).is_some_and(|it| it.min() != it.max());
     let mapped = access.random_map && access.order == Order::Random;
-    // There is no map of more blocks, or of blocks of one size.
+    // Blocks of one size need no map. A file's map has at most 2^32 blocks.
     let used = (mapped && access.directions().any(vary)).then(|| of(unit, 1).min(files << 32) / 7);
     let maps = [zones, regions, checked, used].into_iter().flatten();
     let lists = list_bytes(access).saturating_mul(files);

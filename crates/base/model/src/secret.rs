@@ -77,6 +77,9 @@ impl Program {
                 _ => {}
             }
         }
+        if self.others == LETTERS {
+            return None;
+        }
         // `-sua:b` is `-s -u a:b`.
         for (at, letter) in word.strip_prefix('-')?.char_indices() {
             let is_letter = |flag: &&str| flag.strip_prefix('-').is_some_and(|it| it.len() == 1);
@@ -218,7 +221,7 @@ const PROGRAMS: [Program; 13] = [
     },
 ];
 
-/// All letters: a program whose flags have several, behind one dash.
+/// All letters: the flags of the program are words, also behind one dash.
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 /// Its value has several words.
@@ -788,6 +791,8 @@ mod tests {
             "--password-file=/x secret_path=/y",
             "fio --design=a signal=9 cosig=1",
             "task-id sk-12",
+            "openssl req -key server.key -keyout k",
+            "cryptsetup open --key-file=/x d",
             "curl -sXPUT -ofoo-u -HUser:b h; 7z -spf a; mysql -uapp -hpg",
             "http_s3_keyid=a",
         ] {

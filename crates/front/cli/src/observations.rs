@@ -168,8 +168,8 @@ pub(crate) fn name_runs(runs: &[Run], observations: &mut [Observation]) {
     }
 }
 
-/// The question of a plan, without conditions that no trial meets: a run that was interrupted may have no trials of a
-/// workload.
+/// The question of a plan. Conditions that no trial meets are left out, because an interrupted run may lack all trials
+/// of a workload.
 pub(crate) fn question_of(plan: &Plan, observations: &[Observation]) -> Question {
     let mut question = iodyno_judge::question_of(plan);
     let there = |dimension: &str, value: &str| {

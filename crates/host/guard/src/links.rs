@@ -132,8 +132,8 @@ pub fn new_output(path: &Path, mode: u32) -> io::Result<File> {
     Ok(rustix::fs::open(path, new, Mode::from_raw_mode(mode))?.into())
 }
 
-/// Creates a file with this mode for output that has no name yet, in the folder of this path, so that nothing is left
-/// of it if the process is killed: see [`name_output`]. `None` if the file system has no such files.
+/// Creates a file with this mode for output, without a name, in the folder of this path. If the process is killed, no
+/// file remains. [`name_output`] gives it its name. `None`: the file system does not support unnamed files.
 ///
 /// # Errors
 /// As [`new_output`].
@@ -203,7 +203,7 @@ fn precious(pinned: &Pinned) -> Option<Reason> {
     let used = used.chain(survey.in_upper(path));
     let by_processes = || match is_own_output(pinned) {
         true => Vec::new(),
-        false => survey.processes_of(&roots, &identities, path, true),
+        false => survey.processes_of(&roots, &identities, path, false),
     };
     let used = used.chain(by_processes());
     used.chain(image(pinned)).next()

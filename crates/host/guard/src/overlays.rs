@@ -34,7 +34,7 @@ impl Overlay {
             Some(root) => Some(root.join(path.strip_prefix("/").ok()?)),
             None => path.is_absolute().then(|| path.to_owned()),
         };
-        // A container has left the namespace of its folders.
+        // The root of a container may be the overlay itself, without a path to the folders below it.
         let folder = |path: &Path| {
             let here = || path.is_absolute().then(|| FileId::of(path))?;
             reach(path).and_then(|path| FileId::of(&path)).or_else(here)
@@ -121,8 +121,8 @@ fn state(path: &Path) -> Option<Statx> {
     rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()
 }
 
-/// Whether an overlay shows a file. It passes on the length and the time of birth. The lower bits of the inode number are
-/// those of the file in the first folder that had it.
+/// Whether two states are those of one file, below an overlay and in its mount. Both have the same length. They also
+/// have the same time of birth, or, after a change of attributes or a copy, the same lower bits of the inode number.
 fn is_same(file: &Statx, shown: &Statx) -> bool {
     let inode = |of: &Statx| of.stx_ino as u32;
     let born = |of: &Statx| {

@@ -68,8 +68,8 @@ impl Storage {
         }
     }
 
-    /// Whether both use the same, or one uses the disk of a partition of the other. Partitions of different disks use the
-    /// same if these do.
+    /// Whether both use the same, or one uses the disk of a partition of the other. Partitions of different disks use
+    /// the same if these do.
     fn meets(&self, other: &Storage) -> bool {
         let disks = |(disk, below): (&DeviceNumber, &Storage)| {
             let mut others = other.disks.iter();

@@ -8,12 +8,12 @@
 //!
 //! # What must hold
 //!
-//! - A queue is served by one thread at a time. A thread that was replaced finds out when its request ends: it answers this request and those
-//!   that its own io_uring still has in flight, and ends.
-//! - A request is either with a thread or in one batch: none is lost or worked twice, also if no substitute can be started. Then the pool gets the
-//!   rest, and the queue waits.
-//! - While no queue is worked, the watchdog sleeps. In normal work it costs one lock for each request that a queue's thread works, which nobody
-//!   else holds.
+//! - A queue is served by one thread at a time. A thread that was replaced finds out when its request ends: it answers
+//!   this request and those that its own io_uring still has in flight, and ends.
+//! - A request is either with a thread or in one batch: none is lost or worked twice, also if no substitute can be
+//!   started. Then the pool gets the rest, and the queue waits.
+//! - While no queue is worked, the watchdog sleeps. In normal work it costs one lock for each request that a queue's
+//!   thread works, which nobody else holds.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -10,15 +10,16 @@
 //! wait. What the pool saves is this waiting; the CPU time of a request is the same in each thread, and a pool saves of
 //! it only where there are processors that neither the client nor the queue's thread uses. Therefore:
 //!
-//! - Requests are worked inline whose smoothed service time, or whose part of it that the pool could save, is at most the cost of a hand-off
-//!   (measured when the pool starts).
-//! - Of the others, the queue's thread keeps as many as it can work while the pool's threads are woken for others that wait, and hands over
-//!   the rest.
-//! - If the client has one request in flight at a time, there is nothing that could wait, and the hand-off would only add to the latency.
-//!   Then the request is worked inline, unless it is so slow ([`ALONE_AT_MOST`]) that what it gains is less than what is lost if another
-//!   request arrives. A client has more in flight if a request is there before the one that is worked was answered.
-//! - Some requests of classes that would save little more than a hand-off are worked inline, so that an estimate that was raised by a busy host
-//!   can fall again.
+//! - Requests are worked inline whose smoothed service time, or whose part of it that the pool could save, is at most
+//!   the cost of a hand-off (measured when the pool starts).
+//! - Of the others, the queue's thread keeps as many as it can work while the pool's threads are woken for others that
+//!   wait, and hands over the rest.
+//! - If the client has one request in flight at a time, there is nothing that could wait, and the hand-off would only
+//!   add to the latency. Then the request is worked inline, unless it is so slow ([`ALONE_AT_MOST`]) that what it gains
+//!   is less than what is lost if another request arrives. A client has more in flight if a request is there before the
+//!   one that is worked was answered.
+//! - Some requests of classes that would save little more than a hand-off are worked inline, so that an estimate that
+//!   was raised by a busy host can fall again.
 
 use std::fmt;
 use std::str::FromStr;

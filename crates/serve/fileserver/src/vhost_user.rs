@@ -6,9 +6,10 @@
 //!
 //! # What must hold
 //!
-//! - A ring is stopped, and memory is exchanged, when no request is in flight, also none that holds a thread. Nothing in the memory of a client is
-//!   used after its connection has ended.
-//! - The state of a client is transferred when no request is in flight and no ring takes any: none is worked by two servers, or by neither.
+//! - A ring is stopped, and memory is exchanged, when no request is in flight, also none that holds a thread. Nothing
+//!   in the memory of a client is used after its connection has ended.
+//! - The state of a client is transferred when no request is in flight and no ring takes any: none is worked by two
+//!   servers, or by neither.
 //! - The client learns of every reply: a ring's thread notifies it of those of a batch before it sleeps.
 
 use std::fs::File;

@@ -2,8 +2,8 @@
 //! connect to.
 //!
 //! The name of the socket has the UUID of the mirror, so that any leg leads to it. Each connection has one [`Request`],
-//! and then answers ([`ControlReply`]) until [`ControlReply::Done`] or [`ControlReply::Failed`]; each is a line of JSON. A command that goes
-//! away does not end what it asked for.
+//! and then answers ([`ControlReply`]) until [`ControlReply::Done`] or [`ControlReply::Failed`]; each is a line of
+//! JSON. A command that goes away does not end what it asked for.
 //!
 //! One change of the legs happens at a time. A leg that leaves is closed when its last op has returned, and not before:
 //! until then nobody else may use it.

@@ -340,12 +340,14 @@ fn open_one(path: &Path, purpose: Purpose<'_>, guard: &Guard) -> Result<Leg, Ref
     };
     let file = admitted.reopen(OpenFlags::default());
     let file = File::from(file.map_err(|error| failed(&error))?);
-    let with_direct = OpenFlags {
-        direct: admitted.logical_block_size as usize <= BLOCK,
+    let past_cache = OpenFlags {
+        direct: true,
         ..OpenFlags::default()
     };
-    let direct_file = with_direct.direct.then(|| admitted.reopen(with_direct));
-    let direct_file = direct_file.and_then(Result::ok).map(File::from);
+    let direct_file = match admitted.logical_block_size as usize <= BLOCK {
+        true => admitted.reopen(past_cache).ok().map(File::from),
+        false => None,
+    };
     if direct && admitted.kind == Kind::File {
         lock(&file).map_err(|error| match error {
             rustix::io::Errno::WOULDBLOCK => Refused {

@@ -9,22 +9,23 @@
 //!
 //! # What must hold
 //!
-//! - An op owns a slot of the ring with its buffer until the kernel returns it. Ops that the mirror gave up keep theirs, and what
-//!   they read is dropped: no buffer of a client is ever given to the kernel.
-//! - The bytes of a write are copied from the client once, and from this copy to the slot of each leg, so that all legs get the same.
+//! - An op owns a slot of the ring with its buffer until the kernel returns it. Ops that the mirror gave up keep
+//!   theirs, and what they read is dropped: no buffer of a client is ever given to the kernel.
+//! - The bytes of a write are copied from the client once, and from this copy to the slot of each leg, so that all legs
+//!   get the same.
 //! - FUA is a write with RWF_DSYNC; of a hole, fdatasync of the leg follows.
-//! - At most as many commands are issued to a leg as it has places, which all queues share ([`Board`]). Flushes, superblocks, the log and
-//!   repetitions need none.
-//! - A leg is not written while it is shorter than the mirror: the op fails. Such a leg, and one that returns less than was read, is
-//!   reported to the mirror as shortened before the op ends. So is one that is found to be shorter every second, which may have been dropped
-//!   before.
+//! - At most as many commands are issued to a leg as it has places, which all queues share ([`Board`]). Flushes,
+//!   superblocks, the log and repetitions need none.
+//! - A leg is not written while it is shorter than the mirror: the op fails. Such a leg, and one that returns less than
+//!   was read, is reported to the mirror as shortened before the op ends. So is one that is found to be shorter every
+//!   second, which may have been dropped before.
 //! - A leg whose file system may make a call wait ([`waits`]) is used by threads of the kernel only: a leg that hangs
 //!   does not delay the others.
-//! - The path of a leg that is a file leads to the file that is open. A thread for each leg looks twice a second, because a file system may
-//!   not answer: a leg whose file was removed, renamed or replaced is reported to the mirror.
+//! - The path of a leg that is a file leads to the file that is open. A thread for each leg looks twice a second,
+//!   because a file system may not answer: a leg whose file was removed, renamed or replaced is reported to the mirror.
 //! - A leg is taken back only when no queue has a command in flight on it.
-//! - Nothing is allocated for a request: it brings its buffer and gets it back with the reply, and lists are used again. Channels have a
-//!   fixed capacity; fronts limit what they have in flight, so that replies never wait.
+//! - Nothing is allocated for a request: it brings its buffer and gets it back with the reply, and lists are used
+//!   again. Channels have a fixed capacity; fronts limit what they have in flight, so that replies never wait.
 //!
 //! # Delayed legs
 //!

@@ -6,16 +6,17 @@
 //!
 //! # What must hold
 //!
-//! - A read owns a slot of the ring with its buffer until the kernel returns it, also if the read was given up: no buffer of a client is
-//!   ever given to the kernel.
-//! - A read is chosen for a leg, or goes to the thread of the mirror. What fails, or waits on a leg that was dropped, goes there as well. A
-//!   leg that is silent is reported there; what it still holds is given up when the leg was dropped.
-//! - The places of a leg are those of all queues: see [`iodyno_mirror::shared`]. Reads that wait for a place are sorted and merged within
-//!   this queue.
+//! - A read owns a slot of the ring with its buffer until the kernel returns it, also if the read was given up: no
+//!   buffer of a client is ever given to the kernel.
+//! - A read is chosen for a leg, or goes to the thread of the mirror. What fails, or waits on a leg that was dropped,
+//!   goes there as well. A leg that is silent is reported there; what it still holds is given up when the leg was
+//!   dropped.
+//! - The places of a leg are those of all queues: see [`iodyno_mirror::shared`]. Reads that wait for a place are sorted
+//!   and merged within this queue.
 //! - A thread with reads in its ring waits for nothing but its ring: the places of its reads are needed by others.
 //! - Nothing is allocated for a read, once lists have their length.
-//! - The buffers of a ring are those of an earlier one, if there was one ([`Queues::take_arena`]). They go back when the kernel has returned
-//!   all of them; a queue whose leg does not return them is not used again.
+//! - The buffers of a ring are those of an earlier one, if there was one ([`Queues::take_arena`]). They go back when
+//!   the kernel has returned all of them; a queue whose leg does not return them is not used again.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;

@@ -5,13 +5,15 @@
 //!
 //! # What must hold
 //!
-//! - Nothing in the memory of a client is used after its connection has ended. Requests in flight end as well; their answers are dropped.
-//! - Memory and the record of requests in flight are exchanged when all requests of all rings were answered. All threads have let go of what
-//!   was there before when the message is answered.
-//! - Each ring that starts is served by another thread, while there are free queues of the mirror; then by the thread that has the fewest.
-//!   A thread keeps its queue until the connection ends.
-//! - If the client keeps a record of requests in flight ([`InFlightRecord`]), each is recorded before it begins, until its answer can be
-//!   seen. A ring that starts with requests in its record carries them out first, in order of arrival.
+//! - Nothing in the memory of a client is used after its connection has ended. Requests in flight end as well; their
+//!   answers are dropped.
+//! - Memory and the record of requests in flight are exchanged when all requests of all rings were answered. All
+//!   threads have let go of what was there before when the message is answered.
+//! - Each ring that starts is served by another thread, while there are free queues of the mirror; then by the thread
+//!   that has the fewest. A thread keeps its queue until the connection ends.
+//! - If the client keeps a record of requests in flight ([`InFlightRecord`]), each is recorded before it begins, until
+//!   its answer can be seen. A ring that starts with requests in its record carries them out first, in order of
+//!   arrival.
 
 use std::fs::File;
 use std::io;

@@ -6,8 +6,8 @@
 //!
 //! # What must hold
 //!
-//! - The entry of a request is marked before anything of it is done, and the mark is removed after the client can see that it has ended. What
-//!   ended between the two last steps is found by the index of the used ring.
+//! - The entry of a request is marked before anything of it is done, and the mark is removed after the client can see
+//!   that it has ended. What ended between the two last steps is found by the index of the used ring.
 //! - What is read from the memory is not trusted: the client may write anything there.
 
 use std::fs::File;

@@ -11,8 +11,10 @@
 //! # What must hold
 //!
 //! - What a client writes into its memory is not trusted. It is read once, and each address is checked by each access.
-//! - The memory of a client, and a ring that stops, are exchanged when no request uses them: see [`Device::set_memory`] and [`Device::stop`].
-//! - A ring whose client breaks the rules is not used any more: its error event is signalled, and the other rings continue.
+//! - The memory of a client, and a ring that stops, are exchanged when no request uses them: see [`Device::set_memory`]
+//!   and [`Device::stop`].
+//! - A ring whose client breaks the rules is not used any more: its error event is signalled, and the other rings
+//!   continue.
 //! - A request costs no allocation, lock or dynamic dispatch here.
 //!
 //! A client that shortens a file of the memory that it shares ends the server (SIGBUS). It has to be a program that

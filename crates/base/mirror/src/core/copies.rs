@@ -108,19 +108,7 @@ impl Mirror {
 
     /// `None`: no leg could be read.
     pub(super) fn copy_ended(&mut self, task: u32, fan: Option<Fan>, orders: &mut Vec<Order>) {
-        let Work::Copy {
-            reason,
-            offset,
-            length,
-            ..
-        } = self.task(task).work
-        else {
-            unreachable!("a copy");
-        };
-        self.copies -= 1;
-        for region in self.region_range(offset, length) {
-            self.touched(region);
-        }
+        let (reason, offset, length) = self.leave_copy(task);
         match fan {
             Some(fan) => {
                 let failed = fan.issued.without(fan.ok);
@@ -153,8 +141,8 @@ impl Mirror {
         self.end_task(task);
     }
 
-    /// A copy that was read and may not be written. It is copied again.
-    pub(super) fn copy_abandoned(&mut self, task: u32, orders: &mut Vec<Order>) {
+    /// The regions of a copy are no longer copied by it. Returns why, where, and how many bytes it copied.
+    fn leave_copy(&mut self, task: u32) -> (Reason, u64, u32) {
         let Work::Copy {
             reason,
             offset,
@@ -168,6 +156,12 @@ impl Mirror {
         for region in self.region_range(offset, length) {
             self.touched(region);
         }
+        (reason, offset, length)
+    }
+
+    /// A copy that was read and may not be written. It is copied again.
+    pub(super) fn copy_abandoned(&mut self, task: u32, orders: &mut Vec<Order>) {
+        let (reason, offset, _) = self.leave_copy(task);
         match reason {
             Reason::Region => {
                 if let Some(copying) = &mut self.copying {
@@ -234,7 +228,7 @@ impl Mirror {
         }
     }
 
-    /// Starts copies as long as there is credit.
+    /// Starts copies until the credit is used up.
     pub(super) fn resync(&mut self, orders: &mut Vec<Order>) {
         while self.copies < self.settings.copies && self.credit > 0 {
             if self.copying.is_none() && self.to_copy > 0 {

@@ -13,7 +13,7 @@ pub(super) const EBUSY: Errno = 16;
 pub(super) const EINVAL: Errno = 22;
 pub(super) const ENOSPC: Errno = 28;
 pub(super) const ESHUTDOWN: Errno = 108;
-/// A block on a leg is not what was expected. The kernel has no such error.
+/// A block on a leg is not what was expected. The kernel never returns this number.
 pub const UNEXPECTED: Errno = -1;
 
 /// Constants of a running mirror.

@@ -24,7 +24,7 @@ impl Mirror {
         }
     }
 
-    /// A read was `tried` on these legs, of which the last one returned `error`.
+    /// A read was tried on the legs in `tried`; the last of them returned `error`.
     pub(super) fn request(
         &mut self,
         request: Request,

@@ -13,14 +13,15 @@ use super::{LegView, PolicyKind, ReadPolicy, ReadRequest, least, readable};
 /// The leg with the smallest sum of these costs serves the read. A cost of 1 is the time that the read alone takes on
 /// the fastest leg.
 ///
-/// - *Load*: −[`Adaptive::LOAD`] / √t, where t is the expected time until the leg has ended the read, from the work in its queue
-///   ([`LegView::work_ns`]) and its costs of a move and of a byte. A leg without work is preferred to all others. The more work all legs
-///   have, the less a difference costs: it then no longer reduces the throughput.
-/// - *Movement*, on rotating legs: [`Adaptive::DISTANCE`] · √(distance to the centre of the leg / length of the range in use).
-///   The centre is a moving average of the offsets that the leg served, so that legs divide the range in use among them, and busy parts
-///   of it are divided more finely. On all legs, a read that continues the last one of the leg has −[`Adaptive::CONTINUES`].
-///   While a leg is idle, distances do not count, and a read that continues saves what it really does: 1. In between, both count by
-///   1 − e^(−w/[`Adaptive::IDLE`]), where w is the work of the leg that ends the read first.
+/// - *Load*: −[`Adaptive::LOAD`] / √t, where t is the expected time until the leg has ended the read, from the work in
+///   its queue ([`LegView::work_ns`]) and its costs of a move and of a byte. A leg without work is preferred to all
+///   others. The more work all legs have, the less a difference costs: it then no longer reduces the throughput.
+/// - *Movement*, on rotating legs: [`Adaptive::DISTANCE`] · √(distance to the centre of the leg / length of the range
+///   in use). The centre is a moving average of the offsets that the leg served, so that legs divide the range in use
+///   among them, and busy parts of it are divided more finely. On all legs, a read that continues the last one of the
+///   leg has −[`Adaptive::CONTINUES`]. While a leg is idle, distances do not count, and a read that continues saves
+///   what it really does: 1. In between, both count by 1 − e^(−w/[`Adaptive::IDLE`]), where w is the work of the leg
+///   that ends the read first.
 ///
 /// The costs of a leg are learned from the time between two ends ([`LegView::move_ns`]). With few requests in flight, a
 /// leg that serves several at a time is underestimated: its latency is taken for its rate. With d requests on average

@@ -181,8 +181,8 @@ fn tables(
     Ok(files)
 }
 
-/// A new file, accessible to its user only. It has no name until it is complete, so that nothing is left of it if the
-/// process is killed; where the file system has no such files, a temporary one.
+/// A new file that only its user can access. It gets its name when it is complete, so that a killed process leaves no
+/// file behind. On file systems without unnamed files, it has a temporary name.
 struct NewFile {
     file: File,
     temporary: Option<PathBuf>,

@@ -149,8 +149,8 @@ fn file_name(line: &str) -> Option<&str> {
     line.strip_suffix("`:")?.rsplit('`').next()
 }
 
-/// What a line of output says on every host: its first word, or all words if it has no number. A verdict is any
-/// verdict.
+/// The part of a line of output that is the same on every host: the first word, or the whole line if it has no number.
+/// Any verdict equals any other.
 fn shape(line: &str) -> String {
     let first = line.split_whitespace().next().unwrap_or_default();
     let numbered = |word: &str| word.contains(|c: char| c.is_ascii_digit());

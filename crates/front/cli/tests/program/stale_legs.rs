@@ -772,69 +772,66 @@ fn two_of_three_legs_restored_from_different_moments_are_refused() {
     stage.is_right();
 }
 
-#[test]
-fn a_loop_device_whose_file_was_restored_is_refused() {
+/// Loop devices on the files `x` and `y`, which become the legs. `None` with a message without them.
+fn attach_both(stage: &mut Stage) -> Option<(Loop, Loop)> {
+    let attach = |name: &str| Loop::on(&stage.path(name));
+    let Some(devices) = attach("x").zip(attach("y")) else {
+        skip("no loop devices");
+        return None;
+    };
+    stage.legs = vec![devices.0.0.clone().leak(), devices.1.0.clone().leak()];
+    Some(devices)
+}
+
+/// A mirror of two loop devices in sync, something written, and `y.old`, a copy of the file below the second leg.
+fn written_on_loop_devices() -> Option<(Stage, (Loop, Loop))> {
     if !root() {
-        return skip("loop devices need root");
+        skip("loop devices need root");
+        return None;
     }
     let mut stage = Stage::new(&["a"]);
     for name in ["x", "y"] {
         leg(&stage.home, name, 9);
     }
-    let attach = |stage: &Stage, name: &str| Loop::on(&stage.path(name));
-    let (Some(x), Some(y)) = (attach(&stage, "x"), attach(&stage, "y")) else {
-        return skip("no loop devices");
-    };
-    let names = [x.0.clone().leak(), y.0.clone().leak()].map(|name| &*name);
-    stage.legs = names.to_vec();
-    mirror(&stage.home, &["create", names[0], names[1]]).succeeds();
+    let devices = attach_both(&mut stage)?;
+    mirror(&stage.home, &["create", stage.legs[0], stage.legs[1]]).succeeds();
     // A device is not known to be blank, so that the second leg is behind: an old copy of such a leg is copied to.
     let running = stage.serve();
     running.wait_until_it_tells("is in sync");
     stage.write();
     stop(running);
-    drop((x, y));
     stage.run("cp y y.old");
-    let Some(devices) = attach(&stage, "x").zip(attach(&stage, "y")) else {
-        return skip("no loop devices");
+    Some((stage, devices))
+}
+
+#[test]
+fn a_loop_device_whose_file_was_restored_is_refused() {
+    let Some((mut stage, devices)) = written_on_loop_devices() else {
+        return;
     };
-    stage.legs = vec![devices.0.0.clone().leak(), devices.1.0.clone().leak()];
+    drop(devices);
+    let Some(devices) = attach_both(&mut stage) else {
+        return;
+    };
     stage.session();
     drop(devices);
     stage.run("cp y.old y");
-    let Some(devices) = attach(&stage, "x").zip(attach(&stage, "y")) else {
-        return skip("no loop devices");
+    let Some(_devices) = attach_both(&mut stage) else {
+        return;
     };
-    stage.legs = vec![devices.0.0.clone().leak(), devices.1.0.clone().leak()];
     stage.is_refused();
 }
 
 #[test]
 fn a_leg_restored_below_a_device_that_another_process_maps_is_refused() {
-    if !root() {
-        return skip("loop devices need root");
-    }
-    let mut stage = Stage::new(&["a"]);
-    for name in ["x", "y"] {
-        leg(&stage.home, name, 9);
-    }
-    let attach = |name: &str| Loop::on(&stage.path(name));
-    let Some(devices) = attach("x").zip(attach("y")) else {
-        return skip("no loop devices");
+    let Some((mut stage, _devices)) = written_on_loop_devices() else {
+        return;
     };
-    let names = [devices.0.0.clone().leak(), devices.1.0.clone().leak()].map(|name| &*name);
-    stage.legs = names.to_vec();
-    mirror(&stage.home, &["create", names[0], names[1]]).succeeds();
-    let running = stage.serve();
-    running.wait_until_it_tells("is in sync");
-    stage.write();
-    stop(running);
-    stage.run("cp y y.old");
     stage.session();
     let maps = "import mmap, os, sys\nm = mmap.mmap(os.open(sys.argv[1], os.O_RDONLY), 9 << 20, prot=mmap.PROT_READ)\n\
                 m[:]\nprint('ready', flush=True)\nsys.stdin.read()";
     let user = Command::new("python3")
-        .args(["-c", maps, names[1]])
+        .args(["-c", maps, stage.legs[1]])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn();

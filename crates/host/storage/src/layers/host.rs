@@ -179,8 +179,8 @@ impl ThisHost {
         }
     }
 
-    /// Whether a process was started with this mark. A process that has exited has no environment, and neither has, for
-    /// a moment, one that replaces its program, as `taskset` does.
+    /// Whether a process was started with this mark. The environment of an exited process reads as empty, and so, for a
+    /// moment, does that of a process that calls execve(2), such as `taskset`.
     fn has_mark(&self, process: u32, mark: &str) -> bool {
         let folder = self.roots.proc.join(process.to_string());
         let read = || fs::read(folder.join("environ")).unwrap_or_default();

@@ -3,7 +3,8 @@
 //! Two programs run at the tracepoints `block_rq_issue` and `block_rq_complete`. The first notes when a request was
 //! given to its driver. The second computes two times, and counts them by device, direction and size:
 //!
-//! - *queue time*: from the creation of the request to its issue. Time in which the submitter waited for a free tag is before it.
+//! - *queue time*: from the creation of the request to its issue. Time in which the submitter waited for a free tag is
+//!   before it.
 //! - *device time*: from the issue to the completion: driver, bus and device.
 //!
 //! All requests of a device are counted, whoever submitted them. Devices without requests (zram, device-mapper) have no

@@ -7,8 +7,9 @@
 //!
 //! - Descriptors and the entry of the available ring are written before its index, which is stored with Release.
 //! - The index of the used ring is loaded with Acquire, and its entries are read afterwards.
-//! - Both sides store an index, and then look at what the other one wants to be told of: between these is a SeqCst fence. So either
-//!   this side sees that the device wants a notification, or the device sees the new index; and the same the other way.
+//! - Both sides store an index, and then look at what the other one wants to be told of: between these is a SeqCst
+//!   fence. So either this side sees that the device wants a notification, or the device sees the new index; and the
+//!   same the other way.
 
 use std::sync::atomic::{AtomicU16, Ordering, fence};
 

@@ -47,7 +47,8 @@ const FULLNESS_POINTS: f64 = 5.0;
 /// The axis never objects. It consists of
 /// - the facts named by `question.axis`;
 /// - if configurations are compared: every fact of the target;
-/// - if the columns are an axis of an experiment: every fact of the target, or of the workload, to which the axis belongs;
+/// - if the columns are an axis of an experiment: every fact of the target, or of the workload, to which the axis
+///   belongs;
 /// - if the question names its columns: for workloads, every fact of the workload; for another dimension (`bs`, a
 ///   label), the fact of that name and the facts whose values are those of the columns.
 pub(super) fn compare_facts(

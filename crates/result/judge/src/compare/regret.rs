@@ -3,15 +3,16 @@
 //! To choose the best by the same trials favours those that were lucky, so that equal columns seem to be worse than the
 //! best ("winner's curse"). Therefore:
 //!
-//! - Each ratio is to the column that is best by all *other* rounds. Such a choice can miss the best, and never finds a better one, so
-//!   that ratios are not too low; between equal columns, their logarithms lie around 0.
-//! - The upper end of the mean is that of these ratios. They have most rounds of each choice in common and so vary together:
-//!   the interval has half of the usual α.
-//! - The lower end of the mean is the lower one of two: of the ratios to the best by *all* rounds, which are not too high; and of
-//!   resampled rounds with a choice of their own, which counts that the best may be another column.
+//! - Each ratio is to the column that is best by all *other* rounds. Such a choice can miss the best, and never finds a
+//!   better one, so that ratios are not too low; between equal columns, their logarithms lie around 0.
+//! - The upper end of the mean is that of these ratios. They have most rounds of each choice in common and so vary
+//!   together: the interval has half of the usual α.
+//! - The lower end of the mean is the lower one of two: of the ratios to the best by *all* rounds, which are not too
+//!   high; and of resampled rounds with a choice of their own, which counts that the best may be another column.
 //! - All pairs of columns in all cells are tested together: in 95 of 100 tables of equal columns, none is SLOWER.
-//! - The smallest ratio is at most each single one. So the smallest of the lower ends of all pairs of columns in all cells is its lower
-//!   end, without a correction for their number. Its upper end is the smallest of their upper ends, which hold for all pairs together.
+//! - The smallest ratio is at most each single one. So the smallest of the lower ends of all pairs of columns in all
+//!   cells is its lower end, without a correction for their number. Its upper end is the smallest of their upper ends,
+//!   which hold for all pairs together.
 
 use std::collections::BTreeMap;
 

@@ -8,11 +8,14 @@
 //! # What must hold
 //!
 //! - Each request that expects a reply gets one: a [`Message`] that is dropped answers EIO.
-//! - A reply to a request of `/dev/fuse` may be written by any thread. Entries of a ring go back to its thread, which is woken only if it sleeps.
-//! - io_uring is agreed on only when all rings have been made; if the kernel refuses an entry, it goes on by `/dev/fuse`.
-//! - The memory of a request that was lent to a transfer is freed only when the transfer has ended; the thread of `/dev/fuse` waits for all of them.
-//! - What a request asks for is not interrupted when its process gets a signal: requests to interrupt others are dropped. The process ends when it
-//!   has its reply.
+//! - A reply to a request of `/dev/fuse` may be written by any thread. Entries of a ring go back to its thread, which
+//!   is woken only if it sleeps.
+//! - io_uring is agreed on only when all rings have been made; if the kernel refuses an entry, it goes on by
+//!   `/dev/fuse`.
+//! - The memory of a request that was lent to a transfer is freed only when the transfer has ended; the thread of
+//!   `/dev/fuse` waits for all of them.
+//! - What a request asks for is not interrupted when its process gets a signal: requests to interrupt others are
+//!   dropped. The process ends when it has its reply.
 
 use std::cell::RefCell;
 use std::fmt;
