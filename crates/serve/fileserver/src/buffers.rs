@@ -1,12 +1,11 @@
-//! The buffers of a request and of its reply, wherever a transport has them: memory that a client may change at any
-//! time.
+//! The buffers of a request and of its reply, in memory that a client may change at any time.
 
 use vm_memory::VolatileSlice;
 
-/// Parts of memory, in order. Their bytes are one text.
+/// Parts of memory, in order, which together form one byte sequence.
 pub(crate) type Buffers<'a> = Vec<VolatileSlice<'a>>;
 
-/// The bytes of a text between two places. Shorter where the text ends before.
+/// The bytes between two offsets, clipped to the end of the sequence.
 pub(crate) fn between<'a>(parts: &[VolatileSlice<'a>], from: usize, to: usize) -> Buffers<'a> {
     let mut start = 0;
     let mut found = Vec::with_capacity(parts.len());
@@ -22,7 +21,7 @@ pub(crate) fn between<'a>(parts: &[VolatileSlice<'a>], from: usize, to: usize) -
     found
 }
 
-/// Copies the beginning of a text. Returns the number of bytes.
+/// Copies the first bytes. Returns their number.
 pub(crate) fn copied_out(parts: &[VolatileSlice<'_>], into: &mut [u8]) -> usize {
     let mut done = 0;
     for part in parts {
@@ -31,7 +30,7 @@ pub(crate) fn copied_out(parts: &[VolatileSlice<'_>], into: &mut [u8]) -> usize 
     done
 }
 
-/// Writes bytes to the beginning of a text, as far as it has room. Returns their number.
+/// Writes bytes to the beginning, as many as fit. Returns their number.
 pub(crate) fn copied_in(parts: &[VolatileSlice<'_>], bytes: &[u8]) -> usize {
     let mut done = 0;
     for part in parts {

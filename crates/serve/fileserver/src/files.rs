@@ -1,11 +1,12 @@
-//! The file system of the crate `virtiofsd`, with the descriptors of its open files: it lends a file only to a reader
-//! or writer of data that it calls, so that the first I/O on a handle takes a copy of its descriptor, which is kept
-//! until the handle is released.
+//! The file system of the crate `virtiofsd`, with descriptors of its open files.
 //!
-//! # What must hold
+//! The crate lends a file only to a data reader or writer that it calls. So the first I/O on a handle duplicates the
+//! descriptor, and the duplicate is kept until the handle is released.
 //!
-//! A copy is made only while its handle is known to the crate: it is made and kept under a lock, and a released handle
-//! is removed under the same lock after the crate has released it.
+//! # Invariant
+//!
+//! A duplicate exists only while the crate knows its handle: it is made and stored under a lock. After the crate has
+//! released the handle, the entry is removed under the same lock.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
@@ -32,9 +33,9 @@ use crate::request::Head;
 #[derive(Debug)]
 pub(crate) struct Open {
     node: u64,
-    /// A descriptor of its own for the same open file.
+    /// A duplicate of its descriptor.
     pub(crate) file: File,
-    /// Its I/O goes past the page cache.
+    /// I/O bypasses the page cache.
     pub(crate) direct: bool,
     /// The device of its file system.
     device: u64,
@@ -44,7 +45,7 @@ pub(crate) struct Open {
 
 impl Open {
     fn of(node: u64, file: File, files: &Files) -> io::Result<Open> {
-        // A number that the kernel has: the file system is not asked, which may not answer.
+        // The kernel has this number cached. Do not ask the file system, which may hang.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let found = statx(&file, c"", flags, StatxFlags::empty())?;
         let device = makedev(found.stx_dev_major, found.stx_dev_minor);
@@ -57,7 +58,7 @@ impl Open {
         })
     }
 
-    /// Whether reads that do not wait for storage can be tried.
+    /// Whether non-blocking reads can be tried.
     pub(crate) fn tries(&self) -> bool {
         !self.waits.load(Ordering::Relaxed)
     }
@@ -69,13 +70,13 @@ impl AsFd for Open {
     }
 }
 
-/// The files of one client, and its copies of descriptors by handle.
+/// The files of one client, and the duplicated descriptors by handle.
 pub(crate) struct Files {
     inner: PassthroughFs,
     open: RwLock<HashMap<u64, Arc<Open>>>,
-    /// Copies that may be kept.
+    /// Duplicates that may be kept.
     most: usize,
-    /// Devices of file systems without reads that do not wait (`RWF_NOWAIT`).
+    /// Devices whose file systems do not support non-blocking reads (`RWF_NOWAIT`).
     waiting: Mutex<HashSet<u64>>,
     /// Held while the flags of an open file are changed.
     flags: Mutex<()>,
@@ -96,7 +97,7 @@ impl Files {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file system of this file has no reads that do not wait for storage.
+    /// Records that the file system of this file does not support non-blocking reads.
     pub(crate) fn does_not_try(&self, open: &Open) {
         open.waits.store(true, Ordering::Relaxed);
         self.waiting().insert(open.device);
@@ -110,10 +111,10 @@ impl Files {
         self.open.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The open file of a read or write.
+    /// Returns the open file of a read or write.
     ///
     /// # Errors
-    /// There is no such handle of this node, or no descriptor is free.
+    /// The node has no such handle, or no descriptor is free.
     pub(crate) fn file(&self, head: &Head) -> io::Result<Arc<Open>> {
         let (node, handle) = (head.node(), head.handle());
         let known = self.open().get(&handle).cloned();
@@ -134,14 +135,14 @@ impl Files {
         })?;
         let file = taken.ok_or(rustix::io::Errno::BADF)?;
         let open = Arc::new(Open::of(node, file, self)?);
-        // Another thread may have been faster.
+        // Another thread may have been first.
         Ok(Arc::clone(table.entry(handle).or_insert(open)))
     }
 
-    /// Calls `with` with the file that a read or write is for, which stays open as long.
+    /// Calls `with` with the file of a read or write. The file stays open during the call.
     ///
     /// # Errors
-    /// There is no such handle of this node; those of `with`.
+    /// The node has no such handle; errors of `with`.
     pub(crate) fn lend(
         &self,
         head: &Head,
@@ -151,11 +152,11 @@ impl Files {
         (self.inner).read(head.context(), node, handle, Borrower(with), 0, 0, None, 0)
     }
 
-    /// Closes the file of a node and handle, which `release` removes from the handles of the crate. That may wait for
-    /// storage: the file is borrowed meanwhile, so that the crate does not close it under the lock of all its handles.
+    /// Closes the file of a node and handle; `release` removes the handle from the crate. Closing may wait for storage,
+    /// so the file is borrowed meanwhile. Otherwise the crate would close it under the lock of all handles.
     ///
     /// # Errors
-    /// There is no such handle of this node.
+    /// The node has no such handle.
     fn closed(
         &self,
         context: Context,
@@ -167,19 +168,19 @@ impl Files {
             released = Some(release());
             Ok(0)
         };
-        // It fails if there is no such handle, or if its file was not found when a state was read.
+        // Fails if the handle is unknown, or if its file was missing when a state was read.
         let _ = (self.inner).read(context, node, handle, Borrower(keep), 0, 0, None, 0);
         released.unwrap_or_else(release)?;
         let closed = self.change().remove(&handle);
-        // Not under the lock.
+        // Outside the lock.
         drop(closed);
         Ok(())
     }
 
-    /// A descriptor of its own for the open file of a node and handle, asked for by a request.
+    /// Duplicates the descriptor of an open file, for a request.
     ///
     /// # Errors
-    /// There is no such handle, or no descriptor is free.
+    /// The handle is unknown, or no descriptor is free.
     pub(crate) fn descriptor(&self, head: &Head, node: u64, handle: u64) -> io::Result<File> {
         let mut taken = None;
         let take = |file: &File| {
@@ -190,7 +191,7 @@ impl Files {
         taken.ok_or_else(|| rustix::io::Errno::BADF.into())
     }
 
-    /// Whether a node is there, and its file was found.
+    /// Whether a node exists and its file was found.
     pub(crate) fn has(&self, node: u64) -> bool {
         let own = Context {
             uid: soft_idmap::GuestUid::from(0),
@@ -200,11 +201,10 @@ impl Files {
         self.inner.statfs(own, node).is_ok()
     }
 
-    /// Writes to a file while it has no O_DIRECT. A direct request for the same handle that begins meanwhile uses the
-    /// page cache.
+    /// Writes to a file with O_DIRECT cleared. A concurrent direct request for the same handle uses the page cache.
     ///
     /// # Errors
-    /// Those of `write`; the flags of the file cannot be changed.
+    /// Errors of `write`; the flags of the file cannot be changed.
     pub(crate) fn past_direct(
         &self,
         file: &File,
@@ -218,12 +218,12 @@ impl Files {
         written
     }
 
-    /// As [`Self::lend`] for a write that ends set-user-id bits, with what the crate does round it. The crate leaves
-    /// the bits, because it does not offer the kernel to end them in all cases (`FUSE_HANDLE_KILLPRIV_V2`); writes past
-    /// the client's cache ask for it nevertheless.
+    /// Like [`Self::lend`], for a write that clears set-user-id bits as the crate does. The crate normally keeps the
+    /// bits, because it does not offer `FUSE_HANDLE_KILLPRIV_V2`. Writes past the client's cache request clearing
+    /// nevertheless.
     ///
     /// # Errors
-    /// As there; the capabilities of the thread cannot be changed.
+    /// Those of [`Self::lend`]; the capabilities of the thread cannot be changed.
     pub(crate) fn lend_to_write(
         &self,
         head: &Head,
@@ -246,10 +246,10 @@ impl Files {
     }
 }
 
-/// Does something without the capability by which the kernel keeps set-user-id bits, if this thread has it.
+/// Runs `work` without `CAP_FSETID`, if this thread has it, so that the kernel clears set-user-id bits.
 ///
 /// # Errors
-/// As capset(2).
+/// Those of capset(2).
 pub(crate) fn without_fsetid<T>(work: impl FnOnce() -> T) -> io::Result<T> {
     let own = capabilities(None)?;
     if !own.effective.contains(CapabilitySet::FSETID) {
@@ -262,17 +262,17 @@ pub(crate) fn without_fsetid<T>(work: impl FnOnce() -> T) -> io::Result<T> {
     Ok(work())
 }
 
-/// The capabilities that a thread has again when this is dropped, also if what it works panics.
+/// Restores these capabilities of a thread on drop, also after a panic.
 struct Restored(CapabilitySets);
 
 impl Drop for Restored {
     fn drop(&mut self) {
-        // They were permitted a moment ago.
+        // The thread had them a moment ago.
         let _ = set_capabilities(None, self.0);
     }
 }
 
-/// Gets a file from the crate in place of a reader or writer of data.
+/// Takes a file from the crate in place of a data reader or writer.
 struct Borrower<F>(F);
 
 impl<F: FnMut(&File) -> io::Result<usize>> ZeroCopyWriter for Borrower<F> {
@@ -299,7 +299,7 @@ impl<F: FnMut(&File) -> io::Result<usize>> ZeroCopyReader for Borrower<F> {
     }
 }
 
-/// What the crate's server works on.
+/// The file system that the crate's server calls.
 pub(crate) struct Shared(pub(crate) Arc<Files>);
 
 macro_rules! passed_on {
@@ -351,15 +351,15 @@ impl FileSystem for Shared {
     ) -> io::Result<(Option<u64>, OpenOptions)> {
         let inner = &self.0.inner;
         let root = soft_idmap::GuestUid::from(0);
-        // The kernel of a client leaves it to the server to end the set-user-id bits of a file that it empties, and
-        // does not tell whether its user may keep them, as root may.
+        // The client's kernel leaves clearing set-user-id bits on truncation to the server. It does not say whether the
+        // user may keep them, as root may.
         match context.uid != root && flags & OFlags::TRUNC.bits() != 0 {
             true => without_fsetid(|| inner.open(context, node, privileged, flags))?,
             false => inner.open(context, node, privileged, flags),
         }
     }
 
-    // The crate does not tell folders from files here.
+    // The crate does not distinguish folders from files here.
     fn releasedir(&self, context: Context, node: u64, flags: u32, handle: u64) -> io::Result<()> {
         let inner = &self.0.inner;
         self.0.closed(context, (node, handle), || {

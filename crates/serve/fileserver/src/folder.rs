@@ -1,10 +1,9 @@
-//! A shared folder: carries out requests of FUSE on the files below it.
+//! A shared folder: executes FUSE requests on the files below it.
 //!
 //! The passthrough file system is that of the crate `virtiofsd`. It names files by descriptors and single names, so
-//! that neither symbolic links nor `..` lead out of the folder. `READ` and `WRITE` are carried out here, on the
-//! descriptors of its open files ([`crate::files`]), because they are frequent and need no copy of their data. All
-//! other requests are copied before they are checked and carried out ([`crate::scratch`]), so that a client cannot
-//! change them in between.
+//! neither symbolic links nor `..` lead out of the folder. `READ` and `WRITE` are executed here, on the descriptors of
+//! open files ([`crate::files`]): they are frequent and need no copy of their data. All other requests are copied
+//! before they are checked and executed ([`crate::scratch`]), so that a client cannot change them in between.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -38,12 +37,12 @@ use crate::sandbox::SandboxChild;
 use crate::scratch;
 use crate::state::{self, Accepted, Checked};
 
-/// Descriptors that are kept for the server itself: sockets, events, the threads of its pool.
+/// Descriptors reserved for the server itself: sockets, events, pool threads.
 const OWN_DESCRIPTORS: u64 = 256;
-/// Buffers that one call of preadv(2) takes.
+/// The most buffers of one preadv(2) call.
 pub(crate) const MOST_PARTS: usize = 1024;
-/// How long clients may keep names and attributes with [`Cache::Auto`]: 1 s, as with other servers; with
-/// [`Cache::Always`] a day.
+/// How long clients may keep names and attributes: 1 s with [`Cache::Auto`], as with other servers; one day with
+/// [`Cache::Always`].
 const AUTO: Duration = Duration::from_secs(1);
 const ALWAYS: Duration = Duration::from_secs(86_400);
 
@@ -56,31 +55,31 @@ pub enum Cache {
     Metadata,
     /// Data while a file is open; names and attributes for a second.
     Auto,
-    /// All, for a day: only if nobody else changes the folder.
+    /// Everything, for a day: only if no one else changes the folder.
     Always,
 }
 
-/// How the server keeps files and folders that a client knows and has not open.
+/// How the server refers to files and folders that a client knows but does not have open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Handles {
-    /// Each by a descriptor.
+    /// By descriptor.
     Never,
-    /// By a file handle where the file system has them, otherwise by a descriptor.
+    /// By file handle where the file system supports them, otherwise by descriptor.
     Prefer,
-    /// By a file handle; those of other file systems cannot be used.
+    /// By file handle; file systems without them cannot be used.
     Mandatory,
 }
 
-/// How the state of a client goes from one server to another one.
+/// How the state of a client moves between servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Migration {
     /// How nodes are named in the state. States with file handles are read only with [`MigrationMode::FileHandles`].
     pub mode: MigrationMode,
-    /// What happens if a file of a state is not found.
+    /// What to do if a file of a state is missing.
     pub on_error: MigrationOnError,
-    /// Write a file handle for each node, so that another file of this name is not taken for it.
+    /// Write a file handle for each node, so that another file of this name is not mistaken for it.
     pub verify_handles: bool,
-    /// Look again for the names of all nodes when the state is written.
+    /// Look up the names of all nodes again when the state is written.
     pub confirm_paths: bool,
 }
 
@@ -102,7 +101,7 @@ pub struct Settings {
     pub folder: PathBuf,
     /// What a client may cache.
     pub cache: Cache,
-    /// Refuse all that changes the folder.
+    /// Refuse all changes to the folder.
     pub read_only: bool,
     /// Pass extended attributes on.
     pub xattr: bool,
@@ -110,10 +109,9 @@ pub struct Settings {
     pub writeback: bool,
     /// Honour `O_DIRECT` of the client; otherwise it is removed.
     pub direct_io: bool,
-    /// Tell the client which folders are the roots of other file systems, so that it gives their files device numbers
-    /// of their own.
+    /// Report to the client which folders are mount points, so that it assigns separate device numbers to their files.
     pub submounts: bool,
-    /// How files that the client knows are kept.
+    /// How the server refers to files that a client knows.
     pub handles: Handles,
     /// Whether clients check access by POSIX ACLs.
     pub posix_acl: NegotiationMode,
@@ -123,15 +121,15 @@ pub struct Settings {
     pub gids: Vec<IdMap>,
     /// How the state of a client is written for another server, and read.
     pub migration: Migration,
-    /// The sandbox that this process has entered. Then the folder is its root.
+    /// The sandbox that this process has entered; its root is the folder.
     pub inside: Option<Arc<SandboxChild>>,
-    /// Each read and write takes longer by this.
+    /// Delay added to each read and write.
     pub delay: Duration,
 }
 
 impl Handles {
-    /// How many files and folders a client can know at a time, by the limit of open files of this process. `None`: that
-    /// limits only those that it has open.
+    /// How many files and folders a client can know at once under the open-file limit of this process. `None`: the
+    /// limit applies only to open files.
     #[must_use]
     pub fn most_files(self) -> Option<u64> {
         // The server raises its limit to this.
@@ -140,8 +138,7 @@ impl Handles {
     }
 }
 
-/// The descriptors for the files that a client knows, and for those that it has open: each open file that is read or
-/// written has two.
+/// The descriptors for known files, and those for open files. An open file that is read or written uses two.
 fn descriptors(limit: Option<u64>) -> (u64, u64) {
     let limit = limit.unwrap_or(1 << 30);
     let all = limit.saturating_sub(OWN_DESCRIPTORS).max(64);
@@ -150,7 +147,7 @@ fn descriptors(limit: Option<u64>) -> (u64, u64) {
 }
 
 impl Settings {
-    /// Whether files are opened by their file handles, which takes the right to do that.
+    /// Whether files are opened by file handle, which needs a privilege.
     #[must_use]
     pub fn opens_by_handle(&self) -> bool {
         self.handles != Handles::Never || self.migration.mode == MigrationMode::FileHandles
@@ -171,7 +168,7 @@ impl Settings {
     /// Opens the folder as for a client, and closes it.
     ///
     /// # Errors
-    /// It cannot be opened or is not a folder; ids cannot be translated so.
+    /// The folder cannot be opened or is not a folder; ids cannot be mapped as configured.
     pub fn check(&self) -> io::Result<()> {
         let root = self.inside.as_ref().map(|inside| &inside.root);
         if !std::fs::metadata(root.unwrap_or(&self.folder))?.is_dir() {
@@ -181,57 +178,57 @@ impl Settings {
     }
 }
 
-/// The reply of a request, as its buffers see it.
+/// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answered {
-    /// Bytes of the reply.
+    /// Length of the reply in bytes.
     pub(crate) written: u32,
-    /// It was refused, or its data could not be read or written.
+    /// The request was refused, or its data could not be read or written.
     pub(crate) failed: bool,
 }
 
 /// A request and its reply in the buffers of a transport.
 pub(crate) trait RequestBuffers {
-    /// Where the whole request is, at least as long as its [`Head`] says. `None`: not in the memory of the client.
+    /// The buffers of the whole request, at least as long as its [`Head`] says. `None`: outside the client's memory.
     fn request(&mut self) -> Option<Buffers<'_>>;
-    /// Where its reply belongs.
+    /// The buffers of the reply.
     fn reply(&mut self) -> Option<Buffers<'_>>;
-    /// Gives away this many bytes of the request (`of_request`) or of the place of the reply, from a place on, until
-    /// they are given back. `None`: the kernel takes fewer parts at a time.
+    /// Lends `length` bytes of the request (`of_request`) or of the reply buffers until they are given back. `None`:
+    /// more parts than the kernel accepts at once.
     fn lend(&mut self, of_request: bool, from: usize, length: usize) -> Option<TransferMemory>;
-    /// The end of [`Self::lend`].
+    /// Ends [`Self::lend`].
     fn give_back(&mut self, memory: TransferMemory);
 }
 
-/// How far a read or write is.
+/// Progress of a read or write.
 #[derive(Debug, Default)]
 pub(crate) struct PartialIo {
-    /// Its file, if it was looked for and is open.
+    /// Its file, once found open.
     pub(crate) open: Option<Arc<Open>>,
-    /// Bytes that are done.
+    /// Bytes done.
     done: usize,
     /// No more can be done.
     ended: bool,
 }
 
-/// A shared folder, as one client sees it: its nodes and open files.
+/// A shared folder as one client sees it: its nodes and open files.
 pub(crate) struct Folder {
     files: Arc<Files>,
     server: Server<Shared>,
     read_only: bool,
     root: PathBuf,
-    /// States that it reads.
+    /// Which states it accepts.
     accepted: Accepted,
 }
 
 impl Folder {
-    /// Opens a folder for a new client. `submounts`: it can be told of the roots of other file systems.
+    /// Opens a folder for a new client. `submounts`: the client understands mount points.
     ///
     /// # Errors
-    /// It cannot be opened, or does not support what is wanted.
+    /// The folder cannot be opened, or does not support the settings.
     pub(crate) fn open(settings: &Settings, submounts: bool) -> io::Result<Folder> {
         let inside = settings.inside.as_ref();
-        // Other than the crate, which takes a symbolic link for a file.
+        // Unlike here, the crate takes a symbolic link for a file.
         let root = match inside {
             Some(inside) => inside.root.clone(),
             None => settings.folder.canonicalize()?,
@@ -289,19 +286,18 @@ impl Folder {
         })
     }
 
-    /// As of [`Files::descriptor`].
+    /// See [`Files::descriptor`].
     pub(crate) fn descriptor(&self, head: &Head, node: u64, handle: u64) -> io::Result<File> {
         self.files.descriptor(head, node, handle)
     }
 
-    /// Looks for the names of all nodes, so that [`Self::save`] takes less time. It may take long, and ends early if
-    /// `cancel` is set.
+    /// Looks up the names of all nodes, so that [`Self::save`] takes less time. This may take long; `cancel` ends it
+    /// early.
     pub(crate) fn prepare_to_save(&self, cancel: Arc<AtomicBool>) {
         self.server.prepare_serialization(cancel);
     }
 
-    /// The state of the client after [`Self::prepare_to_save`], for another server, and how many of its nodes have no
-    /// name that was found.
+    /// Returns the state of the client after [`Self::prepare_to_save`], and the number of nodes without a known name.
     ///
     /// # Errors
     /// Names cannot be confirmed; memory is short.
@@ -325,11 +321,10 @@ impl Folder {
         Ok((state::sealed(bytes), lost))
     }
 
-    /// Goes on with the state of a client. Returns the nodes whose files were not found, if that is not an error: their
-    /// number, and where one of them should be.
+    /// Restores the state of a client. If missing files are no error, returns their number and the path of one of them.
     ///
     /// # Errors
-    /// The state is refused, or files are not found. Then no node is known any more.
+    /// The state is refused, or files are missing. Then no node is known.
     pub(crate) fn load(&self, bytes: &[u8]) -> io::Result<(usize, Option<String>)> {
         let checked = state::checked(bytes, self.accepted).map_err(io::Error::other)?;
         self.check_mounts(checked.mounts())?;
@@ -347,8 +342,8 @@ impl Folder {
         Err(failed)
     }
 
-    /// Mounts of a state are in the folder, without symbolic links on the way, and opening them neither waits nor does
-    /// anything.
+    /// Checks that mounts of a state are in the folder, with no symbolic links in their paths. Opening them neither
+    /// blocks nor has side effects.
     fn check_mounts(&self, mounts: &[String]) -> io::Result<()> {
         let path_only = OFlags::PATH | OFlags::CLOEXEC;
         for path in mounts {
@@ -372,7 +367,7 @@ impl Folder {
         Ok(())
     }
 
-    /// The crate's server learns from INIT how its client writes requests.
+    /// The crate's server learns from INIT how its client encodes requests.
     fn initialise(&self, options: u64) -> io::Result<()> {
         let mut reply = [0; 256];
         let room = reply.len();
@@ -396,7 +391,7 @@ impl Folder {
         self.server.deserialize_and_apply(file)
     }
 
-    /// The open file of a read or write that can be worked in steps. Others are answered at once.
+    /// Returns the open file of a read or write that can run in steps. Other requests are answered at once.
     pub(crate) fn opened(&self, head: &Head) -> PartialIo {
         let data = matches!(head.opcode(), opcode::READ | opcode::WRITE);
         let open = match data && head.refused(self.read_only).is_none() {
@@ -409,8 +404,8 @@ impl Folder {
         }
     }
 
-    /// Answers a read if the page cache has all that it reads. Otherwise `partial` has what it had, and the rest is to
-    /// be read by [`Self::answer`].
+    /// Answers a read if the page cache has all its data. Otherwise `partial` has what was cached, and [`Self::answer`]
+    /// reads the rest.
     pub(crate) fn try_cached(
         &self,
         head: &Head,
@@ -439,7 +434,7 @@ impl Folder {
         partial.ended.then(|| self.answer(head, partial, buffers))
     }
 
-    /// Answers a read or write whose transfer has ended. `None`: a rest is left for [`Self::answer`].
+    /// Answers a read or write whose transfer has ended. `None`: [`Self::answer`] must do the rest.
     pub(crate) fn transferred(
         &self,
         head: &Head,
@@ -452,7 +447,7 @@ impl Folder {
                 partial.done = count;
                 partial.ended = count == 0 || count >= head.data() as usize;
             }
-            // It did not begin.
+            // It was not started.
             Err(Errno::AGAIN | Errno::INTR | Errno::CANCELED) => {}
             // See `write`.
             Err(Errno::INVAL) if head.writes_cached() => {}
@@ -466,7 +461,7 @@ impl Folder {
         partial.ended.then(|| self.answer(head, partial, buffers))
     }
 
-    /// Carries out a request, or what is left of it, and writes its reply.
+    /// Executes a request, or the rest of one, and writes its reply.
     pub(crate) fn answer(
         &self,
         head: &Head,
@@ -475,7 +470,7 @@ impl Folder {
     ) -> Answered {
         let done = match head.refused(self.read_only) {
             Some(errno) => Err(errno),
-            // A defect of the file system ends one request only.
+            // A panic of the file system ends one request only.
             None => catch_unwind(AssertUnwindSafe(|| self.carry_out(head, partial, buffers)))
                 .unwrap_or(Err(Errno::IO)),
         };
@@ -501,7 +496,7 @@ impl Folder {
             opcode::READ => self.read(head, partial, buffers),
             opcode::WRITE => self.write(head, partial, buffers),
             opcode::DESTROY => {
-                // The crate does not answer it.
+                // The crate does not answer `DESTROY`.
                 self.server.destroy();
                 reply(head, &[], buffers)
             }
@@ -537,8 +532,7 @@ impl Folder {
         self.work(head, partial, data, |file, parts, offset| {
             let written = file.write_vectored_at_volatile(parts, offset, flags);
             match written {
-                // The end of a file is not aligned, and the client cannot know that its cache is written by a handle
-                // with O_DIRECT.
+                // The end of a file is not aligned. The client cannot know that an O_DIRECT handle writes its cache.
                 Err(error) if head.writes_cached() && errno(&error) == Errno::INVAL => {
                     self.files.past_direct(file, || {
                         file.write_vectored_at_volatile(parts, offset, flags)
@@ -550,7 +544,7 @@ impl Folder {
         reply(head, &(partial.done as u64).to_le_bytes(), buffers)
     }
 
-    /// Reads or writes what is left by steps that wait for storage.
+    /// Reads or writes the rest in steps that wait for storage.
     fn work(
         &self,
         head: &Head,
@@ -575,7 +569,7 @@ impl Folder {
         let done = match open {
             Ok(open) => with(&open.file),
             Err(_) if ends_privileges => self.files.lend_to_write(head, with),
-            // There are too many to have two descriptors of each.
+            // Too many are open for two descriptors each.
             Err(error)
                 if matches!(
                     Errno::from_io_error(&error),
@@ -587,7 +581,7 @@ impl Folder {
             Err(error) => Err(error),
         };
         match done {
-            // What was done counts; the client meets the error when it goes on.
+            // Partial progress counts; the client gets the error from its next request.
             Err(_) if partial.done > 0 => Ok(()),
             done => done.map(drop).map_err(|error| errno(&error)),
         }
@@ -610,7 +604,7 @@ impl Folder {
         }
         let done = scratch::carry_out(&self.server, &message, head.writable, || buffers.reply());
         if copied.creates() {
-            // The crate lets the thread keep the groups of a request whose user and group are those of the server.
+            // The crate keeps the thread's groups for a request whose user and group are those of the server.
             let _ = set_thread_groups(&[]);
         }
         done
@@ -636,7 +630,7 @@ fn init_request(options: u64) -> Vec<u8> {
         0,
         0,
         0,
-        // Its version, of which the server needs the first number only, and what it reads ahead.
+        // The FUSE major version, which is all the server needs, and the read-ahead size.
         7,
         38,
         0,
@@ -648,7 +642,7 @@ fn init_request(options: u64) -> Vec<u8> {
     bytes
 }
 
-/// Reads or writes what is left of data, until all is done or a step does nothing.
+/// Reads or writes the rest, until all is done or a step makes no progress.
 fn in_steps(
     mut data: Buffers<'_>,
     head: &Head,
@@ -657,7 +651,7 @@ fn in_steps(
 ) -> io::Result<()> {
     let start = head.u64_at(HEADER + 8);
     let end = start.checked_add(head.data().into());
-    // The crate panics at what is not a file offset.
+    // The crate panics at an invalid file offset.
     if end.is_none_or(|end| end > i64::MAX as u64) {
         return Err(Errno::INVAL.into());
     }
@@ -698,7 +692,7 @@ fn reply(head: &Head, data: &[u8], buffers: &mut impl RequestBuffers) -> Result<
     }
 }
 
-/// Writes a reply that failed, if there is room for one and the client waits for it.
+/// Writes an error reply, if it fits and the client waits for one.
 fn refuse(head: &Head, errno: Errno, buffers: &mut impl RequestBuffers) -> u32 {
     if !head.is_answered() {
         return 0;

@@ -1,4 +1,4 @@
-//! The sockets of a file server: one for clients, one after the other, and one that tells what was counted.
+//! The sockets of a file server: one for clients, one after the other, and one that reports statistics.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixListener;
@@ -10,20 +10,20 @@ use crate::server::FileServer;
 use crate::stop::Stop;
 use crate::vhost_user;
 
-/// How long a reader of the counts may take.
+/// Write timeout for a reader of the statistics.
 const READER: Duration = Duration::from_secs(5);
 
-/// What happened to a client.
+/// An event of a client.
 #[derive(Debug)]
 pub enum ClientEvent {
-    /// It did not simply leave.
+    /// The connection ended with an error.
     Disconnected(io::Error),
-    /// What its user has to know of the transfer of its state.
+    /// A note for the user about a state transfer.
     State(String),
 }
 
-/// Serves the clients of a socket by vhost-user, one after the other, until it is stopped. Each sees the folder as a
-/// new file system.
+/// Serves the vhost-user clients of a socket, one after the other, until stopped. Each sees the folder as a new file
+/// system.
 ///
 /// # Errors
 /// Those of the socket.
@@ -41,7 +41,7 @@ pub fn serve(
             Err(error) => return Err(error),
         };
         *stop.client() = Some(stream.try_clone()?);
-        // It may have been stopped before the client was known.
+        // The server may have been stopped before the client was registered.
         if stop.is_stopped() {
             return Ok(());
         }
@@ -55,16 +55,16 @@ pub fn serve(
     Ok(())
 }
 
-/// Tells each client of a socket what was counted, in a thread of its own, as JSON.
+/// Sends each client of a socket the statistics as JSON, from a new thread.
 ///
 /// # Errors
-/// No thread can be started.
+/// The thread cannot be started.
 pub fn tell(listener: UnixListener, server: &Arc<FileServer>, stop: &Stop) -> io::Result<()> {
     let (server, stop) = (Arc::clone(server), stop.clone());
     let tell = move || {
         while let Ok(true) = stop.wait(&listener) {
             if let Ok((mut stream, _)) = listener.accept() {
-                // A reader that does not read gets less.
+                // A reader that does not read gets a truncated answer.
                 let _ = stream.set_write_timeout(Some(READER));
                 let _ = stream.write_all(server.stats().as_bytes());
             }

@@ -1,8 +1,8 @@
 //! A shared folder as a file system of this host, by FUSE. The transports are those of [`iodyno_serve::fuse`]: each
 //! thread of a session is a queue of the server.
 //!
-//! The thread of `/dev/fuse` is replaced if a request holds it ([`crate::watchdog`]). Those of FUSE over io_uring are
-//! not: the kernel gives requests to entries of the ring of one thread, and tells of them in this thread only.
+//! The thread of `/dev/fuse` is replaced if a request blocks it ([`crate::watchdog`]). Threads of FUSE over io_uring
+//! are not: the kernel binds requests to ring entries of one thread, and reports them only to this thread.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -34,16 +34,16 @@ use crate::work::Request;
 /// Requests of a batch.
 const BATCH: usize = 64;
 
-/// Mounts a file system on an empty folder. What a server that was killed left mounted there is unmounted before.
-/// `shared` is the folder that will be served.
+/// Mounts a file system on an empty folder. First unmounts what a killed server left there. `shared` is the folder to
+/// be served.
 ///
 /// # Errors
-/// The folder is not empty, has a FUSE file system mounted, or is within the shared one; this process may not mount, or
-/// there is no FUSE.
+/// The folder is not empty, has a FUSE file system mounted, or is inside the shared one; mounting is not permitted;
+/// FUSE is missing.
 pub fn mount(path: &Path, shared: &Path) -> io::Result<Mounted> {
     unmount_stale(path)?;
     let refused = |text| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-    // Another server's, of an empty folder: the end of one of the two would unmount the other.
+    // Another server's mount of an empty folder: when either ends, it would unmount the other.
     if is_mounted(path)? {
         return refused("a FUSE file system is mounted there");
     }
@@ -68,12 +68,13 @@ fn is_mounted(path: &Path) -> io::Result<bool> {
     Ok(root && statfs(path)?.f_type == FUSE_SUPER_MAGIC)
 }
 
-/// Serves a mounted file system until it is unmounted or the server is stopped. Then requests in flight are answered.
-/// `passthrough`: the kernel reads and writes the files itself. `ready` gets how requests come, when they do.
+/// Serves a mounted file system until it is unmounted or the server is stopped, then answers requests in flight.
+/// `passthrough`: the kernel reads and writes the files itself. `ready` is called with the transport when requests
+/// arrive.
 ///
 /// # Errors
-/// Those of the folder and of the session; requests do not end while the server is stopping; the kernel does not have
-/// what is demanded.
+/// Those of the folder and of the session; requests do not end while the server stops; the kernel lacks a required
+/// feature.
 pub fn serve(
     mounted: Mounted,
     server: &Arc<FileServer>,
@@ -177,7 +178,7 @@ impl Queue {
         }
     }
 
-    /// `None`: the kernel does not send this. It is answered by an error.
+    /// `None`: the kernel does not send this request. The reply is an error.
     fn taken(&self, mut message: Message) -> Option<KernelRequest> {
         let writable = message.reply().len();
         let request = message.request();

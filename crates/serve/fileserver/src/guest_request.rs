@@ -24,9 +24,9 @@ pub(crate) struct GuestRequest {
     memory: Arc<GuestMemoryMmap>,
     /// The head of its chain.
     index: u16,
-    /// Its buffers: those that are read before those that are written.
+    /// Buffers of the request, readable ones first.
     parts: Vec<(GuestAddress, usize)>,
-    /// The number of those that are read.
+    /// The number of readable buffers.
     readable: usize,
     head: Head,
     taken: Instant,
@@ -34,8 +34,8 @@ pub(crate) struct GuestRequest {
 }
 
 impl GuestRequest {
-    /// The request whose chain begins with this descriptor. `None`: it breaks the rules, or is too short to be
-    /// answered.
+    /// Returns the request whose chain begins with this descriptor. `None`: it violates the specification, or is too
+    /// short to be answered.
     pub(crate) fn new(
         ring: Arc<SharedRing>,
         memory: Arc<GuestMemoryMmap>,
@@ -116,7 +116,7 @@ impl RequestBuffers for GuestRequest {
         whole.then(|| TransferMemory::Client(Arc::clone(&self.memory), ranges))
     }
 
-    // Nobody else has it meanwhile: the parts are as they were.
+    // The request still owns the parts, which are unchanged.
     fn give_back(&mut self, _memory: TransferMemory) {}
 }
 

@@ -1,19 +1,19 @@
-//! Requests that hang in the thread of a queue: another thread goes on with the queue.
+//! Handles requests that hang in the thread of a queue: another thread continues with the queue.
 //!
-//! The requests of a batch that a queue's thread works itself are in an [`InlineBatch`], from which it takes one after
-//! the other. A thread of the server, the watchdog, looks at these batches of all queues. If a thread has been at one
-//! request for longer than [`LIMIT`], the watchdog takes the rest of the batch and starts a substitute, which works the
-//! rest and goes on with the queue. The thread may also hang where it enters its io_uring: the kernel should not wait
-//! there for storage, but does so on some file systems (FUSE).
+//! The requests of a batch that a queue's thread processes inline are in an [`InlineBatch`], from which it takes one
+//! after the other. The watchdog thread checks these batches of all queues. If a thread has been at one request for
+//! longer than [`LIMIT`], the watchdog takes the rest of the batch. It starts a substitute thread, which processes the
+//! rest and continues with the queue. A thread may also hang in `io_uring_enter`: the kernel should not wait for
+//! storage there, but does on some file systems (FUSE).
 //!
-//! # What must hold
+//! # Invariants
 //!
-//! - A queue is served by one thread at a time. A thread that was replaced finds out when its request ends: it answers
-//!   this request and those that its own io_uring still has in flight, and ends.
-//! - A request is either with a thread or in one batch: none is lost or worked twice, also if no substitute can be
-//!   started. Then the pool gets the rest, and the queue waits.
-//! - While no queue is worked, the watchdog sleeps. In normal work it costs one lock for each request that a queue's
-//!   thread works, which nobody else holds.
+//! - One thread serves a queue at a time. A replaced thread notices when its request ends. It answers this request and
+//!   those in flight on its own io_uring, and ends.
+//! - A request is either with a thread or in one batch. None is lost or executed twice, even if no substitute can be
+//!   started: then the pool gets the rest, and the queue waits.
+//! - While all queues are idle, the watchdog sleeps. It normally costs one uncontended lock per request that a queue's
+//!   thread processes.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,32 +25,32 @@ use crate::server::Client;
 use crate::watchdog::Watched;
 use crate::work::{Request, Work};
 
-/// How long a queue's thread may be at one request. Storage that works takes less, except for requests such as fsync(2)
-/// of much data, and a substitute for these costs no more than the start of a thread.
+/// How long a queue's thread may spend on one request. Working storage takes less, except for requests such as fsync(2)
+/// of much data. A substitute for these costs no more than starting a thread.
 const LIMIT: Duration = Duration::from_secs(1);
-/// Starts the thread that goes on with a queue, by its new batch.
+/// Starts the substitute thread of a queue, with its new batch.
 type Substitute<R> = Box<dyn Fn(Arc<InlineBatch<R>>) -> io::Result<()> + Send + Sync>;
 
-/// What a thread of a queue has to work itself.
+/// Requests that a queue's thread processes itself.
 pub(crate) struct InlineBatch<R: Request> {
     client: Arc<Client>,
     state: Mutex<BatchState<R>>,
-    /// Threads of this queue that were replaced and whose request has not ended.
+    /// Replaced threads of this queue whose request has not ended.
     hung: Arc<AtomicUsize>,
     /// There is one if the watchdog looks at it.
     substitute: OnceLock<Substitute<R>>,
 }
 
 struct BatchState<R> {
-    /// The requests of its batch. Those that were taken are `None`.
+    /// The requests of the batch. Taken ones are `None`.
     works: Vec<Option<Work<R>>>,
-    /// When the thread began with what it works now.
+    /// When the thread began its current request.
     since: Option<Instant>,
     /// The class of this request.
     class: Option<Class>,
-    /// The class that the watchdog found to hang.
+    /// The class that the watchdog found hanging.
     hangs: Option<Class>,
-    /// Another thread goes on with the queue.
+    /// Another thread continues with the queue.
     replaced: bool,
 }
 
@@ -87,7 +87,7 @@ impl<R: Request> InlineBatch<R> {
         &self.client
     }
 
-    /// Lets the watchdog look at it.
+    /// Registers the batch with the watchdog.
     pub(crate) fn watch(self: &Arc<InlineBatch<R>>, substitute: Substitute<R>) {
         if self.client.server.watchdog.watches() && self.substitute.set(substitute).is_ok() {
             let own = Arc::downgrade(self);
@@ -95,17 +95,17 @@ impl<R: Request> InlineBatch<R> {
         }
     }
 
-    /// Threads of this queue that hang, beside the one that serves it now.
+    /// Hung threads of this queue, besides the one that serves it now.
     pub(crate) fn hung(&self) -> usize {
         self.hung.load(Ordering::Relaxed)
     }
 
-    /// What a thread left that this one is the substitute of.
+    /// Takes the requests that the replaced thread left.
     pub(crate) fn left(&self) -> Vec<Option<Work<R>>> {
         std::mem::take(&mut self.state().works)
     }
 
-    /// The thread has these from now on. `class`: of transfers that it starts first.
+    /// Starts a batch of these requests. `class`: of transfers that are started first.
     pub(crate) fn begin(&self, works: Vec<Option<Work<R>>>, class: Option<Class>) {
         let now = Instant::now();
         let mut state = self.state();
@@ -113,12 +113,12 @@ impl<R: Request> InlineBatch<R> {
         (state.since, state.class) = (Some(now), class);
     }
 
-    /// Takes one of them, which the thread begins with, as it did with the last one. `None`: there is nothing left.
+    /// Takes one request without restarting the watchdog's clock. `None`: it was already taken.
     pub(crate) fn take(&self, at: usize) -> Option<Work<R>> {
         self.state().works.get_mut(at)?.take()
     }
 
-    /// Takes one, which may hang from now on.
+    /// Takes one request, and watches it from now on.
     pub(crate) fn take_at(&self, at: usize, now: Instant, class: Class) -> Option<Work<R>> {
         let mut state = self.state();
         let work = state.works.get_mut(at)?.take()?;
@@ -126,15 +126,14 @@ impl<R: Request> InlineBatch<R> {
         Some(work)
     }
 
-    /// Gives one back.
+    /// Puts a request back.
     pub(crate) fn put_back(&self, at: usize, work: Work<R>) {
         if let Some(place) = self.state().works.get_mut(at) {
             *place = Some(work);
         }
     }
 
-    /// The thread has ended what it worked. Returns those that are left, and whether another thread goes on with the
-    /// queue.
+    /// Ends the batch. Returns the remaining requests, and whether another thread continues with the queue.
     pub(crate) fn end(&self) -> (Vec<Option<Work<R>>>, bool) {
         let mut state = self.state();
         state.since = None;

@@ -1,11 +1,11 @@
-//! A server of folders, by virtio-fs and FUSE, whose requests are dispatched by exchangeable policies.
+//! A server of folders, by virtio-fs and FUSE, that dispatches requests by exchangeable policies.
 //!
-//! [`policy`] decides which requests a queue's thread works itself and which a pool works. It is pure, as is
-//! [`request`], which reads and checks the headers of requests. [`folder`] carries requests out, [`server`] is what all
-//! transports share, and [`stats`] what is counted. A server may run in a [`sandbox`], with a filter of its system
-//! calls ([`seccomp`]). [`vhost_user`] serves a virtual machine monitor, on a socket of [`front`], and [`fuse`] this
-//! host, where the kernel may read and write files itself ([`passthrough`]). Another server can go on with the
-//! [`state`] of a client.
+//! [`policy`] decides which requests a queue's thread processes itself and which go to a thread pool. It is pure, as is
+//! [`request`], which parses and checks request headers. [`folder`] executes requests. [`server`] is the state that all
+//! transports share, and [`stats`] the statistics. A server may run in a [`sandbox`], with a system call filter
+//! ([`seccomp`]). [`vhost_user`] serves a virtual machine monitor, on a socket of [`front`]. [`fuse`] serves this host,
+//! where the kernel may read and write files itself ([`passthrough`]). Another server can continue from the [`state`]
+//! of a client.
 
 mod buffers;
 mod files;

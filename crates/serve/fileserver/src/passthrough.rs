@@ -1,9 +1,8 @@
-//! Files that the kernel reads and writes itself, in place of the server: the passthrough of FUSE.
+//! FUSE passthrough: the kernel reads and writes files itself, in place of the server.
 //!
-//! The kernel accepts one backing file for all opens of a file at the same time, and either all or none of them pass
-//! through. So the first open of a node decides, and the number of its backing file is kept until the last one is
-//! released. Flags of the open file, such as `O_DIRECT`, are those of the client: the kernel opens the backing file
-//! with them.
+//! The kernel accepts one backing file for all concurrent opens of a file, and either all or none of them pass through.
+//! So the first open of a node decides, and its backing file id is kept until the last release. The kernel opens the
+//! backing file with the client's flags, such as `O_DIRECT`.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -31,7 +30,7 @@ pub(crate) struct Passthrough {
 #[derive(Debug)]
 struct Node {
     opens: u64,
-    /// The number of its backing file. `None`: the kernel refused it, and the server reads and writes it.
+    /// The id of its backing file. `None`: the kernel refused it, so the server does the I/O.
     backing: Option<u32>,
 }
 
@@ -43,7 +42,7 @@ impl Passthrough {
         }
     }
 
-    /// Completes the reply to a request, before it is sent. `descriptor` returns a file by its node and handle.
+    /// Completes a reply before it is sent. `descriptor` returns a file by its node and handle.
     pub(crate) fn answered(
         &self,
         head: &Head,
@@ -67,7 +66,7 @@ impl Passthrough {
         }
     }
 
-    /// A node was opened. Returns the number of its backing file, if it passes through.
+    /// Records an open of a node. Returns its backing file id if it passes through.
     fn opened(&self, node: u64, descriptor: impl FnOnce() -> io::Result<File>) -> Option<u32> {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         let found = nodes.entry(node).or_insert_with(|| Node {
@@ -87,7 +86,7 @@ impl Passthrough {
             if found.get().opens == 0
                 && let Some(number) = found.remove().backing
             {
-                // It ends with the session at the latest.
+                // The session's end closes it at the latest.
                 let _ = close_backing(&*self.session, number);
             }
         }

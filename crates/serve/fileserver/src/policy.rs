@@ -1,70 +1,69 @@
-//! Dispatch policies: which requests of a batch a queue's own thread works, and which it hands over to the pool.
+//! Dispatch policies: which requests of a batch a queue's thread processes inline, and which it hands over to the pool.
 //!
 //! Pure: no I/O, no clock, no threads. A [`Dispatcher`] gets descriptions of the requests of a batch, the number of
-//! requests in flight and [`Estimates`] of service times, and returns a [`Division`]. The same code runs in the server
-//! and in the tests, which run it in virtual time against laws of service times.
+//! requests in flight and [`Estimates`] of service times. It returns a [`Division`]. The server and the tests run the
+//! same code; the tests use virtual time and given distributions of service times.
 //!
 //! # The policy `adaptive`
 //!
-//! A hand-off costs about as much as a cached read, and a queue's thread that waits for storage lets all other requests
-//! wait. What the pool saves is this waiting; the CPU time of a request is the same in each thread, and a pool saves of
-//! it only where there are processors that neither the client nor the queue's thread uses. Therefore:
+//! A hand-off costs about as much as a cached read. A queue's thread that waits for storage delays all other requests.
+//! A pool saves this waiting. It does not save CPU time, which is the same in each thread, unless some processors are
+//! used neither by the client nor by the queue's thread. Therefore:
 //!
-//! - Requests are worked inline whose smoothed service time, or whose part of it that the pool could save, is at most
-//!   the cost of a hand-off (measured when the pool starts).
-//! - Of the others, the queue's thread keeps as many as it can work while the pool's threads are woken for others that
-//!   wait, and hands over the rest.
-//! - If the client has one request in flight at a time, there is nothing that could wait, and the hand-off would only
-//!   add to the latency. Then the request is worked inline, unless it is so slow ([`ALONE_AT_MOST`]) that what it gains
-//!   is less than what is lost if another request arrives. A client has more in flight if a request is there before the
-//!   one that is worked was answered.
-//! - Some requests of classes that would save little more than a hand-off are worked inline, so that an estimate that
-//!   was raised by a busy host can fall again.
+//! - Requests run inline if their smoothed service time, or the part that the pool could save, is at most the cost of a
+//!   hand-off (measured when the pool starts).
+//! - Of the others, the queue's thread keeps as many as it can process while pool threads wake up for other waiting
+//!   requests. It hands over the rest.
+//! - If the client has one request in flight at a time, no other request can wait, and a hand-off would only add
+//!   latency. The request runs inline, unless it is so slow ([`ALONE_AT_MOST`]) that the gain is less than the loss if
+//!   another request arrives. A client has more in flight if a request arrives before the current one was answered.
+//! - Some requests of classes that would save little more than a hand-off run inline, so that an estimate raised by a
+//!   busy host can fall again.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The hand-off cost that is assumed until it was measured, ns.
+/// The assumed hand-off cost until it is measured, ns.
 pub const HAND_OFF_NS: u64 = 16_000;
-/// A single request is worked inline if it takes at most this many hand-offs. The hand-off of a slower one adds at most
-/// 0.4 % to it.
+/// A lone request runs inline if it takes at most this many hand-offs. For a slower one, the hand-off adds at most 0.4
+/// %.
 const ALONE_AT_MOST: u64 = 250;
-/// One of this many requests is tried inline ...
+/// One in this many requests is tried inline ...
 const TRIED: u32 = 32;
 /// ... if its class takes at most this many hand-offs.
 const TRIED_AT_MOST: u64 = 4;
-/// A batch's inline work is interrupted after this many hand-offs, and the rest is divided anew.
+/// Inline work of a batch stops after this many hand-offs, and the rest is divided again.
 const INTERRUPTED_AFTER: u64 = 4;
 /// A pool saves CPU time on hosts with at least this many processors: one for the client, one for the queue's thread,
 /// and as many others.
 const SPARE_CPUS: usize = 4;
-/// The weight of a new value in an estimate is one by this.
+/// The weight of a new value in an estimate is 1 / this.
 const WEIGHT: u64 = 8;
 
-/// Where requests are worked.
+/// Where requests run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// All by the thread of their queue.
+    /// All in the thread of their queue.
     Inline,
-    /// All by a pool of this many threads.
+    /// All in a pool of this many threads.
     Pool(u16),
-    /// Batches of at most this many requests inline, larger ones by the pool.
+    /// Batches of at most this many requests inline, larger ones in the pool.
     InlineOrPool(u16),
-    /// The first requests of a batch inline, this many, and the rest by the pool.
+    /// The first requests of a batch inline, this many, and the rest in the pool.
     Threshold(u16),
-    /// By estimates of what is faster.
+    /// Where estimates say it is faster.
     Adaptive,
 }
 
 impl Policy {
-    /// The threads of the pool, if these were asked for.
+    /// The number of pool threads, if `wanted` are requested.
     #[must_use]
     pub fn threads(self, wanted: Option<u16>) -> u16 {
         match self {
             Policy::Inline => 0,
             Policy::Pool(threads) => threads,
-            // Only requests that wait get there, and each needs a thread while it waits.
+            // Only requests that wait reach the pool, and each needs a thread while it waits.
             Policy::Adaptive => wanted.unwrap_or(64),
             Policy::InlineOrPool(_) | Policy::Threshold(_) => wanted.unwrap_or(16),
         }
@@ -112,33 +111,33 @@ impl FromStr for Policy {
     }
 }
 
-/// How a request can be worked without blocking the thread of its queue.
+/// How a request can be processed without blocking the thread of its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// Not at all.
     Blocks,
-    /// By a read of what the page cache has, which is tried: this many bytes.
+    /// By trying to read this many bytes from the page cache.
     Cached(u32),
-    /// By a transfer that the kernel works while the thread goes on.
+    /// By a transfer that the kernel executes while the thread continues.
     Direct {
-        /// To the file.
+        /// A write.
         write: bool,
     },
 }
 
-/// Requests whose service times are taken to be alike: those of an opcode and of similar sizes.
+/// Requests that are assumed to have similar service times: those with the same opcode and similar sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Class {
     index: u8,
     way: Way,
-    /// It takes no time worth mentioning and must not wait behind others: `FORGET` and its like.
+    /// Takes negligible time and must not wait behind others: `FORGET` and similar.
     instant: bool,
 }
 
 const CLASSES: usize = 256;
 
 impl Class {
-    /// Of a request with this opcode of FUSE and this many bytes of data.
+    /// The class of requests with this FUSE opcode and this many bytes of data.
     #[must_use]
     pub fn of(opcode: u32, bytes: u32) -> Class {
         use crate::request::opcode::{BATCH_FORGET, FORGET, INTERRUPT};
@@ -155,7 +154,7 @@ impl Class {
         }
     }
 
-    /// The same for a file that can be read from the page cache without blocking.
+    /// The same, for a file that can be read from the page cache without blocking.
     #[must_use]
     pub fn cached(self, bytes: u32) -> Class {
         Class {
@@ -164,11 +163,11 @@ impl Class {
         }
     }
 
-    /// The same for direct I/O, which takes another time. `write`: to the file.
+    /// The same for direct I/O, whose time differs. `write`: it is a write.
     #[must_use]
     pub fn direct(self, write: bool) -> Class {
         Class {
-            // FUSE has no opcodes from 47 on that transfer data.
+            // No FUSE opcode from 47 on transfers data.
             index: self.index | 1 << 7,
             way: Way::Direct { write },
             ..self
@@ -183,30 +182,29 @@ pub struct Estimates {
     cpus: usize,
     /// 0: unknown.
     service_ns: [AtomicU64; CLASSES],
-    /// The part of it in which the thread waited: for storage or for a lock. [`UNKNOWN`]: unknown.
+    /// The part in which the thread waited for storage or a lock. [`UNKNOWN`]: unknown.
     waited_ns: [AtomicU64; CLASSES],
-    /// Queues that a request of the class holds now.
+    /// Queues that a request of the class blocks now.
     hung: [AtomicU32; CLASSES],
-    /// The share of reads that the page cache had, smoothed, of [`ALL`].
+    /// The smoothed page cache hit rate of reads, as a fraction of [`ALL`].
     hits: AtomicU64,
-    /// How long it took to copy a byte of them, smoothed, 2^-20 ns.
+    /// The smoothed time to copy one byte of them, 2^-20 ns.
     copying: AtomicU64,
 }
 
 /// All reads were hits.
 const ALL: u64 = 1 << 10;
-/// Reads are tried in the page cache while at least this share of them is there: a try that fails costs about an eighth
-/// of a hand-off.
+/// Reads try the page cache while at least this share hits: a failed try costs about an eighth of a hand-off.
 const HITS: u64 = ALL / 8;
-/// Bytes from which on the time of a hit is that of copying.
+/// From this many bytes on, copying dominates the time of a hit.
 const COPIED: u32 = 32 << 10;
 
 const UNKNOWN: u64 = u64::MAX;
-/// What requests of a class take while one of them hangs.
+/// The assumed service time of a class while one of its requests hangs.
 const HUNG_NS: u64 = 1 << 40;
 
 impl Estimates {
-    /// Nothing is known but the cost of a hand-off, ns, and the number of processors that the server may use.
+    /// Estimates that know only the cost of a hand-off, ns, and the number of processors that the server may use.
     #[must_use]
     pub fn new(hand_off_ns: u64, cpus: usize) -> Estimates {
         Estimates {
@@ -216,16 +214,16 @@ impl Estimates {
             service_ns: [const { AtomicU64::new(0) }; CLASSES],
             hung: [const { AtomicU32::new(0) }; CLASSES],
             hits: ALL.into(),
-            // 10 GB/s, until it was measured.
+            // 10 GB/s, until measured.
             copying: AtomicU64::new((1 << 20) / 10),
         }
     }
 
-    /// Takes into account whether the page cache had what was read, and how long the copy took.
+    /// Records whether the page cache had the data, and how long the copy took.
     pub fn tried(&self, hit: bool, bytes: u32, ns: u64) {
         let old = self.hits.load(Ordering::Relaxed);
         let now = if hit { ALL } else { 0 };
-        // The share does not get stuck where rounding would keep it.
+        // Rounding must not stop the share short of its limit.
         if old != now {
             let new = (old * (4 * WEIGHT - 1) + now) / (4 * WEIGHT);
             let new = if hit { new + 1 } else { new };
@@ -239,7 +237,7 @@ impl Estimates {
         }
     }
 
-    /// How long it probably takes to copy this many bytes, ns.
+    /// The estimated time to copy this many bytes, ns.
     fn copy_ns(&self, bytes: u32) -> u64 {
         (u64::from(bytes) * self.copying.load(Ordering::Relaxed)) >> 20
     }
@@ -255,7 +253,7 @@ impl Estimates {
         self.hand_off_ns.store(ns.max(1), Ordering::Relaxed);
     }
 
-    /// A request of a class hangs in the thread of a queue, or does not any more. Meanwhile, the class is slow.
+    /// Marks a class as slow while one of its requests hangs in the thread of a queue.
     pub fn hangs(&self, class: Class, hangs: bool) {
         let count = &self.hung[usize::from(class.index)];
         match hangs {
@@ -278,14 +276,14 @@ impl Estimates {
         (ns > 0).then_some(ns)
     }
 
-    /// Whether it matters how long requests of a class wait: they take longer than a hand-off.
+    /// Whether the waiting time of these requests matters: they take longer than a hand-off.
     #[must_use]
     pub fn asks_for_waits(&self, class: Class) -> bool {
         self.service_ns(class)
             .is_none_or(|ns| ns > self.hand_off_ns())
     }
 
-    /// What a request of a class saves the others if the pool works it, ns, if that is known.
+    /// The time that a request of a class saves other requests if the pool processes it, ns, if known.
     #[must_use]
     pub fn saved_ns(&self, class: Class) -> Option<u64> {
         let service = self.service_ns(class)?;
@@ -297,13 +295,13 @@ impl Estimates {
         }
     }
 
-    /// Takes a service time into account, and how long the thread waited in it, if that was measured. What is much
-    /// longer than before counts as a part of it only, because a thread may have been preempted.
+    /// Records a service time and, if measured, how long the thread waited in it. A value much longer than before is
+    /// reduced, because the thread may have been preempted.
     pub fn record(&self, class: Class, service_ns: u64, waited_ns: Option<u64>) {
         let at = usize::from(class.index);
         let known = self.service_ns[at].load(Ordering::Relaxed);
         let limit = self.hand_off_ns();
-        // That fast requests are fast is known, and threads that share the estimates would take them from each other.
+        // Fast requests are known to be fast. Recording them would bounce cache lines between threads.
         if known > 0 && known <= limit / 2 && service_ns <= limit / 2 {
             return;
         }
@@ -315,12 +313,12 @@ impl Estimates {
 
     fn smooth(&self, place: &AtomicU64, unknown: u64, ns: u64) {
         let old = place.load(Ordering::Relaxed);
-        // Of two values that arrive at the same time, one may be lost.
+        // Of two concurrent updates, one may be lost.
         let new = match old {
             _ if old == unknown => ns,
             _ => {
                 let limited = ns.min(4 * old.max(self.hand_off_ns()));
-                // Rounded up, so that it also reaches a larger value in small steps.
+                // Rounded up, so that small steps also reach a larger value.
                 (old * (WEIGHT - 1) + limited).div_ceil(WEIGHT)
             }
         };
@@ -328,35 +326,35 @@ impl Estimates {
     }
 }
 
-/// Where the requests of a batch are worked, by their places in the batch. The pool's are to be handed over before the
-/// first of the others is worked.
+/// Where the requests of a batch run, by their index in the batch. The pool's requests must be handed over before the
+/// first of the others starts.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Division {
-    /// By the pool, in order.
+    /// In the pool, in order.
     pub pooled: Vec<usize>,
-    /// By the kernel, as transfers that are all started with one system call.
+    /// In the kernel, as transfers that one system call starts.
     pub transferred: Vec<usize>,
-    /// By the queue's thread if the page cache has them, otherwise by the pool; in order.
+    /// In the queue's thread if the page cache has their data, otherwise in the pool; in order.
     pub tried: Vec<usize>,
-    /// By the queue's thread, in order.
+    /// In the queue's thread, in order.
     pub inline: Vec<usize>,
 }
 
-/// What is known when a batch is divided.
+/// The inputs for dividing a batch.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Situation {
-    /// Requests of this queue that were handed over and not yet answered.
+    /// Requests of this queue that were handed over and are unanswered.
     pub in_flight: usize,
-    /// Requests of all queues that were handed over and not yet begun.
+    /// Requests of all queues that were handed over and have not started.
     pub waiting: usize,
-    /// Requests of the batch were there before the last one that the queue's thread worked was answered.
+    /// Requests of the batch arrived before the last inline request was answered.
     pub early: bool,
-    /// Writes are transferred by the kernel for this queue. The kernel ends them in the queue's thread, which must not
-    /// wait for a file meanwhile: the file may be held by who waits for these writes.
+    /// The kernel executes writes of this queue. It completes them in the queue's thread, which must not wait for a
+    /// file meanwhile: its lock holder may be waiting for these writes.
     pub writing: bool,
 }
 
-/// The policy of one queue, with what it remembers.
+/// The policy of one queue, with its history.
 #[derive(Debug, Clone)]
 pub struct Dispatcher {
     policy: Policy,
@@ -367,7 +365,7 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// A policy that has not divided a batch yet.
+    /// A policy without history.
     #[must_use]
     pub fn new(policy: Policy) -> Dispatcher {
         Dispatcher {
@@ -400,7 +398,7 @@ impl Dispatcher {
             others: (situation.waiting + batch.iter().filter(waits).count()) as u64,
             worked_ns: 0,
         };
-        // What must not wait is worked first.
+        // Requests that must not wait come first.
         division
             .inline
             .extend((0..batch.len()).filter(|at| batch[*at].instant));
@@ -433,8 +431,8 @@ impl Dispatcher {
         }
     }
 
-    /// Whether the rest of the inline work of a batch is to be divided anew: it took this long so far, and the next
-    /// request is slow.
+    /// Whether to divide the rest of the inline work again: `worked_ns` were spent so far, and the next request is
+    /// slow.
     #[must_use]
     pub fn interrupted(&self, worked_ns: u64, next: Class, estimates: &Estimates) -> bool {
         let long = worked_ns > INTERRUPTED_AFTER * estimates.hand_off_ns();
@@ -451,13 +449,13 @@ impl Dispatcher {
         now == 1 && self.concurrency < 20
     }
 
-    /// Whether requests save no more than a hand-off costs.
+    /// Whether requests save at most the cost of a hand-off.
     fn fast(&self, class: Class, estimates: &Estimates) -> bool {
         let little = |ns: Option<u64>| ns.is_some_and(|ns| ns <= estimates.hand_off_ns());
         little(estimates.service_ns(class)) || little(estimates.saved_ns(class))
     }
 
-    /// Where `adaptive` lets a request be worked.
+    /// Where `adaptive` runs a request.
     fn place(&mut self, class: Class, kept: &mut Kept, estimates: &Estimates) -> Place {
         let service = estimates.service_ns(class);
         let hand_off = estimates.hand_off_ns();
@@ -467,7 +465,7 @@ impl Dispatcher {
             Way::Cached(_) | Way::Direct { .. } if kept.alone && little => Place::Inline,
             Way::Cached(bytes) => {
                 let hits = estimates.hits.load(Ordering::Relaxed) >= HITS;
-                // Where processors are spare, long copies are worked by them.
+                // Spare processors do long copies.
                 let long = estimates.cpus >= SPARE_CPUS
                     && estimates.copy_ns(bytes) > INTERRUPTED_AFTER * hand_off;
                 match !long && (hits || self.tries()) {
@@ -475,10 +473,10 @@ impl Dispatcher {
                     false => Place::Pooled,
                 }
             }
-            // The kernel may wait for storage when a transfer is started, although it should not.
+            // The kernel may wait for storage when a transfer starts, although it should not.
             Way::Direct { .. } if estimates.is_hung(class) => Place::Pooled,
             Way::Direct { .. } => {
-                // Only inline work tells how long it holds the thread.
+                // Only inline work measures how long it holds the thread.
                 let cheap = service.is_none_or(|ns| ns <= TRIED_AT_MOST * hand_off);
                 let tries = |own: &mut Dispatcher| match cheap {
                     true => own.tries(),
@@ -496,13 +494,13 @@ impl Dispatcher {
         }
     }
 
-    /// Whether to try what probably does not pay.
+    /// Whether to try something that probably does not pay.
     fn tries(&mut self) -> bool {
         self.tried = (self.tried + 1) % TRIED;
         self.tried == 0
     }
 
-    /// The same for what costs more if it does not pay.
+    /// The same, for something that costs more if it does not pay.
     fn tries_slow(&mut self) -> bool {
         self.tried_slow = (self.tried_slow + 1) % (TRIED * TRIED);
         self.tried_slow == 0
@@ -528,7 +526,7 @@ impl Dispatcher {
     }
 }
 
-/// Where one request is worked, as in [`Division`].
+/// Where one request runs, as in [`Division`].
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Inline,
@@ -537,15 +535,15 @@ enum Place {
     Tried,
 }
 
-/// What `adaptive` remembers within a batch.
+/// The state of `adaptive` within a batch.
 #[derive(Debug)]
 struct Kept {
     /// The client has one request in flight at a time.
     alone: bool,
-    /// Requests that wait for a thread of the pool or may have to: also those of this batch that are not fast and were
-    /// not looked at yet.
+    /// Requests that wait for a pool thread or may have to, including those of this batch that are slow and not yet
+    /// divided.
     others: u64,
-    /// What the queue's thread works of them, ns.
+    /// The part of them that the queue's thread processes, ns.
     worked_ns: u64,
 }
 
@@ -642,7 +640,7 @@ mod tests {
             (&division.pooled[..], &division.inline[..]),
             (&[1, 3][..], &[0, 2][..])
         );
-        // A class that was never seen may be slow.
+        // A class never seen before may be slow.
         dispatcher.divide(
             &[Class::of(LOOKUP, 0), read],
             Situation::default(),
@@ -686,8 +684,8 @@ mod tests {
         }
     }
 
-    /// Which of a batch are transferred, tried, handed over and worked inline by `adaptive`, for a client that has
-    /// several in flight.
+    /// What `adaptive` transfers, tries, hands over and runs inline of a batch, for a client with several requests in
+    /// flight.
     fn ways(batch: &[Class], estimates: &Estimates) -> [Vec<usize>; 4] {
         let mut division = Division::default();
         let mut dispatcher = Dispatcher::new(Policy::Adaptive);
@@ -713,7 +711,7 @@ mod tests {
         let estimates = Estimates::new(16_000, 2);
         let divided = [vec![0, 3], vec![1], vec![2], vec![]];
         assert_eq!(ways(&batch, &estimates), divided);
-        // Some are measured, fewer where it is known that they wait for long.
+        // Some are measured; fewer if they are known to wait for long.
         let unknown = vec![direct; 4 * TRIED as usize];
         assert_eq!(ways(&unknown, &estimates)[3].len(), 4);
         estimates.record(direct, 90_000, Some(80_000));
@@ -723,7 +721,7 @@ mod tests {
         (0..50).for_each(|_| estimates.record(direct, 5_000, Some(0)));
         let divided = [vec![3], vec![1], vec![2], vec![0]];
         assert_eq!(ways(&batch, &estimates), divided);
-        // The time of direct I/O is not that of cached reads.
+        // The time of direct I/O differs from that of cached reads.
         assert_eq!(estimates.service_ns(read), None);
         // A client with one request in flight gains nothing from either.
         let mut division = Division::default();
@@ -755,7 +753,7 @@ mod tests {
             assert_eq!(division.inline.len(), inline);
             assert_eq!(division.pooled.len(), 1 - inline);
         }
-        // Fast ones are worked inline, and then there is nothing to wait for.
+        // Fast ones run inline, and then nothing waits.
         (0..50).for_each(|_| estimates.record(write, 5_000, Some(0)));
         assert_eq!(ways(&batch, &estimates)[3], [3, 0, 1]);
     }

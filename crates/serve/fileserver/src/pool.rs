@@ -1,6 +1,6 @@
-//! The threads that work what queues hand over. They are started when jobs wait for them: where none do, threads that
-//! never work would change how the scheduler places the others. On a host with two processors and four clients of a
-//! folder in memory, 8 idle threads cost a quarter of the rate.
+//! The threads that process what queues hand over. They are started on demand: idle threads would change how the
+//! scheduler places the others. With two processors and four clients of a folder in memory, 8 idle threads cost a
+//! quarter of the rate.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,11 +13,11 @@ use iodyno_sys::thread::own_directory;
 
 /// How often the cost of a hand-off is measured.
 const HAND_OFFS: usize = 101;
-/// Limits of what is believed, ns: a busy host measures its load; and a job that begins soon still costs two changes of
-/// threads and a notification of its own.
+/// Limits of a plausible hand-off cost, ns. A busy host inflates the measurement; even a job that starts soon costs two
+/// context switches and a notification.
 const LEAST_NS: u64 = 12_000;
 const MOST_NS: u64 = 40_000;
-/// When a hand-off of the calibration is given up.
+/// Timeout of one hand-off in the calibration.
 const GIVEN_UP: Duration = Duration::from_secs(1);
 
 /// A piece of work.
@@ -27,7 +27,7 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 struct State {
     jobs: VecDeque<Job>,
     threads: Vec<JoinHandle<()>>,
-    /// Threads that wait for a job, or were started and did not look for one yet.
+    /// Threads that wait for a job or have just started.
     idle: usize,
     stopping: bool,
 }
@@ -50,17 +50,17 @@ impl Shared {
     }
 }
 
-/// A pool of threads, which ends when it is dropped, after the jobs that it has.
+/// A thread pool. Dropping it ends the threads after their queued jobs.
 pub(crate) struct Pool {
     shared: Arc<Shared>,
     most: usize,
 }
 
 impl Pool {
-    /// Starts the first of at most this many threads.
+    /// Starts the first thread of a pool of at most `most`.
     ///
     /// # Errors
-    /// A thread cannot be started.
+    /// The thread cannot be started.
     pub(crate) fn start(most: u16) -> io::Result<Pool> {
         let pool = Pool {
             shared: Arc::default(),
@@ -97,7 +97,7 @@ impl Pool {
         let woken = (state.jobs.len() - before).min(state.idle);
         self.shared.count(&state);
         while state.idle < state.jobs.len() && state.threads.len() < most {
-            // The host allows no more: those that there are work the jobs.
+            // The host allows no more: the existing threads process the jobs.
             if self.add(&mut state).is_err() {
                 break;
             }
@@ -106,7 +106,7 @@ impl Pool {
         (0..woken).for_each(|_| self.shared.more.notify_one());
     }
 
-    /// Jobs that have not begun.
+    /// The number of jobs that have not started.
     pub(crate) fn waiting(&self) -> usize {
         self.shared.waiting.load(Ordering::Relaxed)
     }
@@ -216,7 +216,7 @@ mod tests {
                 barrier.wait();
             })
         };
-        // It would not end with one thread.
+        // With one thread this would never end.
         pool.hand_over((0..2).map(job));
         assert!(pool.hand_off_ns().is_some_and(|ns| ns >= LEAST_NS));
     }

@@ -16,7 +16,7 @@ use crate::request::{HEADER, REPLY_HEADER, WRITE_HEADER, opcode};
 use crate::server::Client;
 use crate::work::{Request, Work, Worker};
 
-/// The client is notified of replies within a batch after this many hand-offs: a notification costs about half of one.
+/// The client is notified of replies within a batch after this many hand-offs. A notification costs about half of one.
 const NOTIFIED_AFTER: u64 = 4;
 /// Transfers of a queue in flight. More than these go to the pool.
 const MOST_TRANSFERS: u16 = 256;
@@ -36,13 +36,12 @@ enum Ring<R> {
     Missing,
 }
 
-/// The credentials of writes that end the set-user-id bits of their file: those of the server without the right to keep
-/// these bits.
+/// The credentials of writes that clear the set-user-id bits of their file: the server's, without `CAP_FSETID`.
 enum Unprivileged {
     /// They were not needed so far.
     Unused,
     There(Credentials),
-    /// The ring cannot know them. The pool works such writes.
+    /// The ring cannot use them, so the pool executes such writes.
     Missing,
 }
 
@@ -59,12 +58,12 @@ fn registered(ring: &Transfers<impl AsFd, impl Sized>) -> io::Result<Credentials
     without_fsetid(|| ring.credentials())?
 }
 
-/// One queue of a client: what its thread keeps.
+/// The state of a queue's thread.
 pub(crate) struct QueueWorker<R: Request> {
     client: Arc<Client>,
-    /// What it works itself.
+    /// Requests that it processes itself.
     batch: Arc<InlineBatch<R>>,
-    /// Another thread goes on with the queue.
+    /// Another thread continues with the queue.
     replaced: bool,
     dispatcher: Dispatcher,
     division: Division,
@@ -98,8 +97,8 @@ impl<R: Request> QueueWorker<R> {
         }
     }
 
-    /// Lets the watchdog look at it, if the server has one. `substitute` starts the thread that goes on with the queue,
-    /// by a worker with this batch.
+    /// Registers with the watchdog, if the server has one. `substitute` starts the thread that continues with the
+    /// queue, using a worker with this batch.
     pub(crate) fn watch(
         &self,
         substitute: impl Fn(Arc<InlineBatch<R>>) -> io::Result<()> + Send + Sync + 'static,
@@ -107,16 +106,16 @@ impl<R: Request> QueueWorker<R> {
         self.batch.watch(Box::new(substitute));
     }
 
-    /// Whether another thread goes on with the queue. This one then answers what it has in flight ([`Self::reap`]) and
-    /// ends.
+    /// Whether another thread continues with the queue. This one then answers its requests in flight ([`Self::reap`])
+    /// and ends.
     pub(crate) fn replaced(&self) -> bool {
         self.replaced
     }
 
-    /// Works what a thread left that this one is the substitute of; as [`Self::work`].
+    /// Processes the requests that the replaced thread left, like [`Self::work`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Self::work`].
     pub(crate) fn work_left(
         &mut self,
         in_flight: impl Fn() -> usize,
@@ -129,9 +128,9 @@ impl<R: Request> QueueWorker<R> {
         }
     }
 
-    /// Its thread goes to sleep or wakes up.
+    /// Records that its thread wakes up or goes to sleep.
     pub(crate) fn awake(&self, awake: bool) {
-        // One that was replaced does not count.
+        // A replaced thread does not count.
         if !self.replaced {
             self.client.server.watchdog.awake(awake);
         }
@@ -163,10 +162,10 @@ impl<R: Request> QueueWorker<R> {
         }
     }
 
-    /// Starts the transfers that wait and answers those that have ended. Returns whether there was one.
+    /// Starts the waiting transfers and answers those that have ended. Returns whether one had.
     ///
     /// # Errors
-    /// The kernel cannot be entered. Then no transfer is answered any more.
+    /// The kernel cannot be entered. No transfer is answered from then on.
     pub(crate) fn reap(&mut self) -> io::Result<bool> {
         if self.in_flight() == 0 || self.replaced {
             return self.turn_transfers();
@@ -198,7 +197,7 @@ impl<R: Request> QueueWorker<R> {
         turned
     }
 
-    /// The end of what its thread works itself. What is left is in `works`, unless another thread goes on.
+    /// Ends the inline work. `works` gets the remaining requests, unless another thread continues.
     fn end_turn(&mut self) {
         (self.works, self.replaced) = self.batch.end();
         if self.replaced {
@@ -206,11 +205,11 @@ impl<R: Request> QueueWorker<R> {
         }
     }
 
-    /// Works a batch. `early`: as in [`Situation`]. `in_flight` returns how many requests of this queue the pool has;
-    /// `notify` notifies the client of what was answered.
+    /// Processes a batch. `early`: see [`Situation`]. `in_flight` returns the number of requests of this queue in the
+    /// pool; `notify` notifies the client of replies.
     ///
     /// # Errors
-    /// As [`Self::reap`].
+    /// Those of [`Self::reap`].
     pub(crate) fn work(
         &mut self,
         batch: &mut Vec<R>,
@@ -274,13 +273,13 @@ impl<R: Request> QueueWorker<R> {
             if self.replaced || !interrupted {
                 return Ok(());
             }
-            // The rest is a batch of its own.
+            // The rest is a new batch.
             early = true;
             self.works.retain(Option::is_some);
         }
     }
 
-    /// Answers those reads of the batch that the page cache has. The pool gets the others.
+    /// Answers reads of the batch that hit the page cache. The pool gets the others.
     fn try_cached(&self, tried: &[usize]) {
         let mut missed = false;
         for at in tried {
@@ -298,12 +297,12 @@ impl<R: Request> QueueWorker<R> {
         }
     }
 
-    /// Works requests of the batch. Returns whether it was interrupted, so that the rest is to be divided anew.
+    /// Processes requests of the batch. Returns whether it was interrupted and the rest must be divided again.
     fn work_inline(&self, inline: &[usize], notify: impl Fn()) -> bool {
         let server = &self.client.server;
         let estimates = &server.estimates;
-        // The end of a request is the start of the next one, except where the client was notified in between: then it
-        // may have had the processor.
+        // The end of one request is the start of the next, unless the client was notified in between: the client may
+        // have had the processor.
         let start = Instant::now();
         let (mut now, mut notified) = (start, 0);
         for (nth, at) in inline.iter().enumerate() {
@@ -313,7 +312,7 @@ impl<R: Request> QueueWorker<R> {
                 if (self.dispatcher).interrupted(worked, class, estimates) {
                     return true;
                 }
-                // A reply waits for others, but not much longer than some hand-offs take.
+                // A reply waits for others, but not much longer than a few hand-offs.
                 if worked - notified > NOTIFIED_AFTER * estimates.hand_off_ns() {
                     notify();
                     now = Instant::now();
@@ -333,7 +332,7 @@ impl<R: Request> QueueWorker<R> {
         false
     }
 
-    /// Prepares the transfers of a division. Those that cannot be transferred go to the pool.
+    /// Prepares the transfers of a division. Requests that cannot be transferred go to the pool.
     fn start(&mut self, works: &mut [Option<Work<R>>], division: &mut Division) {
         if matches!(self.ring, Ring::Unused) && !division.transferred.is_empty() {
             self.ring = match Transfers::new(MOST_TRANSFERS) {
@@ -357,7 +356,7 @@ impl<R: Request> QueueWorker<R> {
 }
 
 impl Client {
-    /// Prepares a transfer, or returns what cannot be transferred.
+    /// Prepares a transfer, or returns the request if it cannot be transferred.
     fn start<R: Request>(
         &self,
         ring: &mut Transfers<Arc<Open>, Started<R>>,
@@ -410,7 +409,7 @@ impl Client {
         })
     }
 
-    /// Answers what was transferred, or returns it if a rest is left.
+    /// Answers a transferred request, or returns the request if a part remains.
     fn transferred<R: Request>(&self, done: Transferred<Arc<Open>, Started<R>>) -> Option<Work<R>> {
         let Started { mut work, start } = done.item;
         work.request.give_back(done.memory);
@@ -421,8 +420,8 @@ impl Client {
             return Some(work);
         };
         let service_ns = start.elapsed().as_nanos() as u64;
-        // How long it took tells nothing of how long it would have held the queue's thread: file systems in memory work
-        // transfers by threads of the kernel, one after the other.
+        // The time does not show how long the request would have held the queue's thread: for file systems in memory,
+        // kernel threads execute transfers one after the other.
         self.count(&work.request, answered, Worker::Kernel, start, service_ns);
         work.request.answered(answered, false);
         None

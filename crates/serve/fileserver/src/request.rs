@@ -1,7 +1,7 @@
-//! The headers of FUSE's requests: what is asked for, and what is refused before a file system sees it.
+//! The headers of FUSE requests: their fields, and which requests are refused before a file system sees them.
 //!
-//! Source: the kernel's `include/uapi/linux/fuse.h`. The bytes come from a client that is not trusted, and are copied
-//! before they are checked, so that it cannot change them afterwards.
+//! Source: the kernel's `include/uapi/linux/fuse.h`. The bytes come from an untrusted client. They are copied before
+//! they are checked, so that the client cannot change them afterwards.
 
 pub use iodyno_serve::fuse::protocol::{
     HEADER, MOST_DATA, REPLY_HEADER, WRITE_HEADER, opcode, reply_header, u32_at, u64_at,
@@ -15,7 +15,7 @@ use opcode::{
     TMPFILE, UNLINK, WRITE,
 };
 
-/// Bytes of what a reply tells of a node, and of an open file.
+/// Sizes of the parts of a reply that describe a node and an open file.
 const ENTRY: usize = 128;
 const OPENED: usize = 16;
 /// Bytes of a request without data, in which attributes and names are; and of the list of `BATCH_FORGET`.
@@ -25,9 +25,9 @@ pub const MOST_OTHER: usize = 256 << 10;
 #[derive(Debug, Clone, Copy)]
 pub struct Head {
     bytes: [u8; WRITE_HEADER],
-    /// Bytes of the whole message that its buffers hold.
+    /// Total size of the message's buffers, bytes.
     pub readable: usize,
-    /// Bytes that the buffers of the reply hold.
+    /// Total size of the reply's buffers, bytes.
     pub writable: usize,
 }
 
@@ -48,13 +48,13 @@ impl Head {
         })
     }
 
-    /// A word of the message, which is 0 behind its end.
+    /// A 32-bit word of the message; 0 past its end.
     #[must_use]
     pub fn u32_at(&self, at: usize) -> u32 {
         u32_at(&self.bytes, at).unwrap_or(0)
     }
 
-    /// A long word of the message, which is 0 behind its end.
+    /// A 64-bit word of the message; 0 past its end.
     #[must_use]
     pub fn u64_at(&self, at: usize) -> u64 {
         u64_at(&self.bytes, at).unwrap_or(0)
@@ -66,7 +66,7 @@ impl Head {
         self.u32_at(0) as usize
     }
 
-    /// What is asked for.
+    /// The opcode.
     #[must_use]
     pub fn opcode(&self) -> u32 {
         self.u32_at(4)
@@ -90,7 +90,7 @@ impl Head {
         self.u64_at(HEADER)
     }
 
-    /// Whether it creates a file or folder that belongs to the user it names.
+    /// Whether it creates a file or folder owned by the user in its header.
     #[must_use]
     pub fn creates(&self) -> bool {
         matches!(self.opcode(), MKNOD | MKDIR | SYMLINK | CREATE | TMPFILE)
@@ -105,22 +105,22 @@ impl Head {
         }
     }
 
-    /// Whether a write goes to the end of its file. What the client's cache collected has its place.
+    /// Whether a write appends. Writes of cached data have a fixed offset.
     #[must_use]
     pub fn appends(&self) -> bool {
         let append = rustix::fs::OFlags::APPEND.bits() & self.u32_at(HEADER + 32) != 0;
         self.opcode() == WRITE && append && !self.writes_cached()
     }
 
-    /// Whether a write is of what the client's cache collected, such as changes of mapped memory. It can be for any
-    /// handle of its file.
+    /// Whether a write contains cached data of the client, such as changes of mapped memory. It may use any handle of
+    /// its file.
     #[must_use]
     pub fn writes_cached(&self) -> bool {
         const CACHED: u32 = 1;
         self.opcode() == WRITE && self.u32_at(HEADER + 20) & CACHED != 0
     }
 
-    /// Whether a write ends the set-user-id bits of its file.
+    /// Whether a write clears the set-user-id bits of its file.
     #[must_use]
     pub fn ends_privileges(&self) -> bool {
         const KILL_SUIDGID: u32 = 1 << 2;
@@ -164,7 +164,7 @@ impl Head {
                     && self.data() as usize <= length.saturating_sub(WRITE_HEADER)
             }
             BATCH_FORGET => self.u32_at(HEADER) as usize * 16 <= length - HEADER - 8,
-            // What the client does not get to know, it would never forget or release.
+            // A client that does not receive the reply would never forget or release the node.
             LOOKUP | MKNOD | MKDIR | SYMLINK | LINK => ENTRY <= room,
             OPEN | OPENDIR => OPENED <= room,
             CREATE => ENTRY + OPENED <= room,
@@ -173,14 +173,14 @@ impl Head {
         if !fits {
             return Some(Errno::INVAL);
         }
-        // An id that the client could not map means "unchanged" to the calls that take it.
+        // The system calls take an id that the client could not map as "unchanged".
         if self.creates() && (self.u32_at(24) == u32::MAX || self.u32_at(28) == u32::MAX) {
             return Some(Errno::OVERFLOW);
         }
         (read_only && self.changes()).then_some(Errno::ROFS)
     }
 
-    /// Whether it changes a file system that is not read only. What is not known does.
+    /// Whether it needs a writable file system. Unknown opcodes do.
     fn changes(&self) -> bool {
         const CHANGING: u32 = (libc_flags::ACCMODE | libc_flags::CREATE | libc_flags::TRUNCATE)
             | libc_flags::TEMPORARY;
@@ -293,7 +293,7 @@ mod tests {
             (OPEN, rustix::fs::OFlags::DIRECT.bits(), false),
             (SETATTR, 0, true),
             (GETATTR, 0, false),
-            // Not known yet.
+            // An unknown opcode.
             (60, 0, true),
         ] {
             let asked = head(&message(opcode, &[flags.into(), 0], &[]), 4096);

@@ -24,7 +24,7 @@ pub(crate) struct SharedRing {
     state: Mutex<RingState>,
     /// No request is in flight.
     idle: Condvar,
-    /// Its thread has to look at it again.
+    /// Wakes its thread.
     wake: OwnedFd,
     /// Requests that the pool has.
     pub(crate) pooled: AtomicUsize,
@@ -35,13 +35,13 @@ pub(crate) struct RingState {
     pub(crate) memory: Arc<GuestMemoryMmap>,
     /// No requests are taken for now.
     pub(crate) held: bool,
-    /// Its thread is to end.
+    /// Its thread must end.
     pub(crate) ended: bool,
     /// Threads that wait until no request is in flight.
     drains: usize,
-    /// Requests were there before those that the ring's thread worked were answered.
+    /// Requests arrived before those that the ring's thread processed were answered.
     pub(crate) early: bool,
-    /// The client's memory is copied while requests are worked, and this is where it learns what they changed.
+    /// The client's memory is being copied; `log` records changes to it.
     pub(crate) copied: bool,
     pub(crate) log: Option<Arc<DirtyLog>>,
 }
@@ -51,7 +51,7 @@ impl RingState {
         self.ring.runs() && !self.held
     }
 
-    /// Marks the beginning of these parts of memory, which was written.
+    /// Marks the first `written` bytes of these parts of memory as changed.
     fn changed(&self, parts: &[(GuestAddress, usize)], mut written: usize) {
         let Some(log) = self.log.as_ref().filter(|_| self.copied) else {
             return;
@@ -63,15 +63,15 @@ impl RingState {
         }
     }
 
-    /// Gives a chain back to the client. `parts`: those that it wrote.
+    /// Returns a chain to the client. `parts`: the buffers that were written.
     fn answer(&mut self, head: u16, parts: &[(GuestAddress, usize)], changed: usize, written: u32) {
         self.changed(parts, changed);
         self.ring.answer(&self.memory, head, written);
-        // It is marked after it was changed: what the client copies in between, it copies again.
+        // Mark it after the change, so that the client copies it again if it was copied in between.
         self.changed(&[(self.ring.used_ring(), USED)], USED);
     }
 
-    /// The event of the client, if it has to be notified of what was answered.
+    /// The client's event, if it must be notified of replies.
     fn event(&mut self) -> Option<Arc<File>> {
         self.ring.event(&self.memory).cloned()
     }
@@ -115,7 +115,7 @@ impl SharedRing {
     ) -> io::Result<bool> {
         let kick = {
             let state = self.state();
-            // What is in flight is answered by its thread.
+            // Its thread answers requests in flight.
             if state.ended && in_flight == 0 {
                 return Ok(false);
             }
@@ -139,8 +139,8 @@ impl SharedRing {
         Ok(true)
     }
 
-    /// Takes the requests that are in the ring. If there are none, and its thread is going to sleep, the client
-    /// notifies it of the next ones. `request` reads one from its chain; `None`: it cannot be answered.
+    /// Takes the requests from the ring. If the ring is empty and its thread is about to sleep, enables notifications
+    /// by the client. `request` parses a chain; `None`: it cannot be answered.
     pub(crate) fn take<T>(
         self: &Arc<SharedRing>,
         batch: &mut Vec<T>,
@@ -177,13 +177,13 @@ impl SharedRing {
         }
     }
 
-    /// Notifies the client of what was answered, if it wants to know.
+    /// Notifies the client of replies, if it wants that.
     pub(crate) fn notify(&self) {
         let event = self.state().event();
         signal(event);
     }
 
-    /// A request was answered in its parts of memory. `notify`: the client must learn of it at once.
+    /// Completes a request and marks the written parts of memory. `notify`: notify the client at once.
     pub(crate) fn answer(
         &self,
         head: u16,
@@ -202,7 +202,7 @@ impl SharedRing {
             true => state.event(),
             false => None,
         };
-        // It is a system call, also if nobody waits.
+        // Waking costs a system call even without waiters.
         let awaited = state.ring.in_flight() == 0 && state.drains > 0;
         drop(state);
         signal(event);

@@ -1,9 +1,8 @@
-//! A server that sees nothing of the host but its folder: the sandboxes of the crate `virtiofsd`, and the process
-//! outside of them.
+//! Confines a server to its folder: the sandboxes of the crate `virtiofsd`, and a process outside of them.
 //!
-//! A process that has entered a sandbox can neither remove its sockets nor return, and with [`SandboxMode::Namespace`]
-//! the crate runs it in a further process. So [`split`] divides this process before: the first one stays outside. It
-//! waits, passes on that the server has to stop, and removes the sockets at the end.
+//! A process that has entered a sandbox can neither remove its sockets nor return. With [`SandboxMode::Namespace`] the
+//! crate runs it in another child process. So [`split`] forks before: the first process stays outside. It waits,
+//! forwards requests to stop, and removes the sockets at the end.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -26,17 +25,17 @@ use virtiofsd::util::sfork;
 
 use crate::stop::Stop;
 
-/// What a process outside of a sandbox is told when requests are served.
+/// Sent to the process outside when requests are served.
 const READY: u8 = b'r';
-/// What it tells the server.
+/// Sent to the server.
 const STOP: u8 = b's';
 
-/// What a process in a sandbox has left of the host.
+/// What a process in a sandbox can still reach of the host.
 #[derive(Debug)]
 pub struct SandboxChild {
     /// Where the folder is.
     pub(crate) root: PathBuf,
-    /// What precedes it in the list of mounts.
+    /// Its prefix in the list of mounts.
     pub(crate) prefix: Option<String>,
     /// `/proc/self/fd` and `/proc/self/mountinfo`.
     pub(crate) descriptors: File,
@@ -77,8 +76,8 @@ pub fn split() -> io::Result<Side> {
     match sfork()? {
         0 => {
             drop(outside);
-            // A signal to the whole group, or the death of the process outside, ends the server by the process outside
-            // or its end of the link. The process between both has to wait for it.
+            // The outer process stops the server on a signal to the whole group, and its death closes the link. The
+            // process in between has to wait for the server.
             for signal in [SIGHUP, SIGINT, SIGTERM] {
                 signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
             }
@@ -92,7 +91,7 @@ pub fn split() -> io::Result<Side> {
 }
 
 impl SandboxParent {
-    /// Waits until the server serves. Returns whether it does; otherwise it ends.
+    /// Waits until the server serves. Returns false if it has ended instead.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         let mut told = [0];
@@ -100,10 +99,10 @@ impl SandboxParent {
         read.is_ok() && told == [READY]
     }
 
-    /// What ends the server. It can be called in another thread.
+    /// Returns a function that stops the server, callable from another thread.
     ///
     /// # Errors
-    /// As dup(2).
+    /// Those of dup(2).
     pub fn stopper(&self) -> io::Result<impl Fn() + Send + use<>> {
         let link = self.link.try_clone()?;
         Ok(move || {
@@ -115,7 +114,7 @@ impl SandboxParent {
     /// Waits for the end of the server.
     ///
     /// # Errors
-    /// As waitpid(2).
+    /// Those of waitpid(2).
     pub fn wait(&self) -> io::Result<Ended> {
         loop {
             let ended = match waitpid(Some(self.server), WaitOptions::empty()) {
@@ -127,7 +126,7 @@ impl SandboxParent {
                 return Ok(Ended::Killed(signal));
             }
             if let Some(code) = status.exit_status() {
-                // The crate's process tells of a signal by its negative number.
+                // The crate's process reports a signal as its negative number.
                 return Ok(match code {
                     code @ 192..=255 => Ended::Killed(256 - code),
                     code => Ended::Exited(code as u8),
@@ -137,20 +136,20 @@ impl SandboxParent {
     }
 }
 
-/// The server's end of what connects it with the process outside.
+/// The server's end of the connection to the process outside.
 #[derive(Debug)]
 pub struct Link(UnixStream);
 
 impl Link {
-    /// Tells the process outside that requests are served.
+    /// Reports to the process outside that requests are served.
     pub fn is_ready(&self) {
         let _ = (&self.0).write_all(&[READY]);
     }
 
-    /// Stops a server when the process outside says so or has ended, in a thread of its own.
+    /// Starts a thread that stops the server when the process outside requests it or ends.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// The thread cannot be started.
     pub fn obey(&self, stop: Stop) -> io::Result<()> {
         let mut link = self.0.try_clone()?;
         let obey = move || {
@@ -168,12 +167,12 @@ impl Drop for Link {
     }
 }
 
-/// Enters a sandbox with this folder as its root. This process must have one thread only; with
-/// [`SandboxMode::Namespace`] a child of it returns, and it ends when the child has ended. `maps` are those of the user
-/// namespace that it gets if it does not run as root.
+/// Enters a sandbox with this folder as its root. This process must be single-threaded. With [`SandboxMode::Namespace`]
+/// the call returns in a child process, and this process ends after the child. `maps` are the id maps of the user
+/// namespace, used when not running as root.
 ///
 /// # Errors
-/// The kernel does not allow it.
+/// The kernel does not permit it.
 pub fn enter(
     mode: SandboxMode,
     folder: &Path,
@@ -203,10 +202,11 @@ fn reason(error: Error) -> io::Error {
     }
 }
 
-/// Gives up all capabilities of this thread, and of those that it starts, that no request needs. `by_handle`: files are
-/// opened by their file handles.
+/// Drops all capabilities of this thread, and of threads it starts, that no request needs. `by_handle`: files are
+/// opened by file handle.
 ///
 /// # Errors
+/// Those of capset(2).
 /// As capset(2).
 pub fn drop_capabilities(by_handle: bool) -> io::Result<()> {
     set_no_new_privs(true)?;

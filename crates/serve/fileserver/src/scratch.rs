@@ -1,5 +1,5 @@
-//! Memory in which the crate `virtiofsd` carries requests out. It takes descriptor chains, so each thread has a ring
-//! with one chain in memory of its own, to which requests are copied. No client can change them there.
+//! Private memory in which the crate `virtiofsd` executes requests. The crate takes descriptor chains, so each thread
+//! has a ring with one chain, and requests are copied there. No client can change them there.
 
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
@@ -81,10 +81,10 @@ impl Scratch {
     }
 }
 
-/// Carries a message out. Its reply has at most `room` bytes, and is copied to where `reply` says. Returns its length.
+/// Executes a message. Copies its reply, of at most `room` bytes, to `reply`. Returns its length.
 ///
 /// # Errors
-/// It could not be carried out, and there is no reply.
+/// The message could not be executed and has no reply.
 pub(crate) fn carry_out<'a, F: FileSystem + Sync>(
     server: &Server<F>,
     message: &[u8],

@@ -1,7 +1,7 @@
 //! The system calls that a server may make: a filter of seccomp(2).
 //!
-//! It lists what requests need, and what starting and ending the threads that work them takes. What io_uring does for a
-//! server passes no filter, so that it is allowed only to those that use it.
+//! The list covers requests and the start and end of their threads. Operations of io_uring bypass the filter, so
+//! io_uring is allowed only to servers that use it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,7 +11,7 @@ use seccompiler::{
     SeccompRule, TargetArch, apply_filter_all_threads,
 };
 
-/// What happens to a server that makes a system call that is not allowed.
+/// What happens to a server that makes a forbidden system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Violation {
     /// It is killed.
@@ -75,7 +75,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_utimensat,
     libc::SYS_write,
     libc::SYS_writev,
-    // Who a request comes from.
+    // For the credentials of a request.
     libc::SYS_capget,
     libc::SYS_capset,
     libc::SYS_getegid,
@@ -157,18 +157,17 @@ const OLDER: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[i64] = &[];
 
-/// What a server needs that mounts its folder: it unmounts it at the end, and tells the kernel of files that it passes
-/// through.
+/// Calls of a server that mounts its folder: it unmounts it at the end, and registers backing files for passthrough.
 const MOUNTED: &[i64] = &[libc::SYS_ioctl, libc::SYS_umount2];
 
-/// What a server needs that reads by io_uring, or gets requests by it.
+/// Calls of a server that reads or gets requests by io_uring.
 const IO_URING: &[i64] = &[
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
     libc::SYS_io_uring_setup,
 ];
 
-/// What not every server needs.
+/// Optional needs of a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Its folder is mounted.
@@ -177,8 +176,7 @@ pub struct Needs {
     pub io_uring: bool,
 }
 
-/// Restricts all threads of this process, and those that they start, to the system calls of a server. It cannot be
-/// undone.
+/// Restricts all threads of this process, and those they start, to the system calls of a server. This is irreversible.
 ///
 /// # Errors
 /// The kernel does not support filters, or this architecture is not supported.
@@ -193,7 +191,7 @@ pub fn restrict(violation: Violation, needs: Needs) -> io::Result<()> {
     let more = (more.iter().filter(|(needed, _)| *needed)).flat_map(|(_, calls)| *calls);
     let calls = ALLOWED.iter().chain(OLDER).chain(more);
     let mut rules: BTreeMap<i64, Vec<_>> = calls.map(|call| (*call, Vec::new())).collect();
-    // What the user is told is as wide as the terminal.
+    // Messages are as wide as the terminal.
     let (second, equal) = (1, SeccompCmpOp::Eq);
     let width = (SeccompCondition::new(second, SeccompCmpArgLen::Dword, equal, libc::TIOCGWINSZ))
         .and_then(|asks| SeccompRule::new(vec![asks]))

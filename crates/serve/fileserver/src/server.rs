@@ -1,4 +1,4 @@
-//! What all clients of a server share: its settings, policy, pool, estimates and counts.
+//! The state that all clients of a server share: settings, policy, pool, estimates and statistics.
 
 use std::fs::File;
 use std::io;
@@ -46,7 +46,7 @@ impl FileServer {
     ) -> io::Result<FileServer> {
         if rustix::process::geteuid().is_root() {
             match set_thread_groups(&[]) {
-                // In a user namespace they may be beyond change; then they are those of the user who made it.
+                // A user namespace may forbid changing them; then they are those of the user who created it.
                 Ok(()) | Err(Errno::PERM) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -60,7 +60,7 @@ impl FileServer {
         let _ = setrlimit(Resource::Nofile, raised);
         settings.check()?;
         if !settings.delay.is_zero() {
-            // A sleep ends up to 50 µs late otherwise. Threads that are started later inherit it.
+            // Otherwise a sleep ends up to 50 µs late. Threads started later inherit this.
             set_current_timer_slack(NonZero::new(1))?;
         }
         let threads = policy.threads(threads);
@@ -72,7 +72,7 @@ impl FileServer {
         let cpus = thread::available_parallelism().map_or(1, NonZero::get);
         Ok(FileServer {
             cpus,
-            // The fixed policies are what their names say.
+            // The fixed policies never replace a thread.
             watchdog: Watchdog::start(policy == Policy::Adaptive && pool.is_some())?,
             settings,
             policy,
@@ -84,8 +84,8 @@ impl FileServer {
         })
     }
 
-    /// Whether there are processors for the clients of all queues that are worked. Then a client that is told of the
-    /// first reply of a batch works at the same time; otherwise it would take the processor from the rest of the batch.
+    /// Whether processors are free for the clients of all busy queues. If so, a client notified of the first reply of a
+    /// batch runs concurrently; otherwise it would take the processor from the rest of the batch.
     pub(crate) fn client_has_cpu(&self) -> bool {
         2 * self.watchdog.count_awake() <= self.cpus
     }
@@ -97,27 +97,27 @@ impl FileServer {
         }
     }
 
-    /// What was counted since the start, as JSON.
+    /// The statistics since the start, as JSON.
     #[must_use]
     pub fn stats(&self) -> String {
         let transport = self.transport.get().copied();
         (self.stats).json(transport, self.policy, self.threads, &self.estimates)
     }
 
-    /// Whether it lets the kernel transfer direct reads by io_uring, where a client asks for them.
+    /// Whether the kernel executes direct reads by io_uring if a client requests them.
     #[must_use]
     pub fn transfers(&self) -> bool {
         let settings = &self.settings;
         self.policy == Policy::Adaptive && settings.delay.is_zero() && settings.direct_io
     }
 
-    /// How the requests of its clients come.
+    /// Records the transport of its clients.
     pub(crate) fn uses(&self, transport: Transport) {
         // It is the same for all.
         let _ = self.transport.set(transport);
     }
 
-    /// A new client of this server. `submounts`: as of [`Folder::open`].
+    /// Adds a client. `submounts`: see [`Folder::open`].
     pub(crate) fn client(self: &Arc<FileServer>, submounts: bool) -> io::Result<Client> {
         Ok(Client {
             folder: Folder::open(&self.settings, submounts)?,
@@ -133,22 +133,22 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// As of [`Folder::prepare_to_save`].
+    /// See [`Folder::prepare_to_save`].
     pub(crate) fn prepare_to_save(&self, cancel: Arc<AtomicBool>) {
         self.folder.prepare_to_save(cancel);
     }
 
-    /// As of [`Folder::save`].
+    /// See [`Folder::save`].
     pub(crate) fn save(&self) -> io::Result<(Vec<u8>, usize)> {
         self.folder.save()
     }
 
-    /// As of [`Folder::load`].
+    /// See [`Folder::load`].
     pub(crate) fn load(&self, state: &[u8]) -> io::Result<(usize, Option<String>)> {
         self.folder.load(state)
     }
 
-    /// A descriptor of the open file of a node and handle, asked for by a request.
+    /// Duplicates the descriptor of an open file, for a request.
     pub(crate) fn descriptor(&self, head: &Head, node: u64, handle: u64) -> io::Result<File> {
         self.folder.descriptor(head, node, handle)
     }

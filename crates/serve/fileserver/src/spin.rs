@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(crate) const SPINS: Duration = Duration::from_micros(20);
 /// A spin that found nothing counts as this, ns, and no sleep counts as longer.
 const LONGEST_NS: u64 = 40_000;
-/// One time of this many that the ring is empty, the thread does what does not pay, because this may have changed.
+/// Once in this many times that the ring is empty, the thread does the opposite, in case conditions have changed.
 const TRIED: u32 = 64;
 
 /// Whether spins pay: they shorten the time that a ring is empty by a third. This time is measured, smoothed: with a
@@ -40,7 +40,7 @@ impl Spin {
         );
     }
 
-    /// The ring was empty for this time, and its thread did not spin.
+    /// Records that the ring was empty for this time while its thread did not spin.
     pub(crate) fn slept(&mut self, time: Duration) {
         smooth(&mut self.slept_ns, time.as_nanos() as u64);
     }
@@ -58,8 +58,8 @@ fn smooth(value: &mut u64, ns: u64) {
 mod tests {
     use super::*;
 
-    /// How many of 6400 times a thread spins whose client comes after `client` µs, and which is woken up after `wakes`
-    /// µs more.
+    /// How many of 6400 times a thread spins if its client returns after `client` µs, and waking the thread takes
+    /// `wakes` µs more.
     fn spins(spin: &mut Spin, client: u64, wakes: u64) -> u64 {
         let mut count = 0;
         for _ in 0..100 * TRIED {
@@ -81,10 +81,10 @@ mod tests {
         // A thread is woken up fast, or slowly.
         assert!(share(7, 3) < 10);
         assert!(share(12, 30) > 90);
-        // The client comes later than a spin lasts: also if it comes after seconds.
+        // The client returns later than a spin lasts, even after seconds.
         assert!(share(30, 30) < 10);
         assert!(share(1_000_000, 30) < 10);
-        // What pays may change: this is noticed after some tries.
+        // A change of conditions is noticed after some tries.
         assert!(share(2, 10) > 70);
         assert!(share(4, 1) < 30);
     }

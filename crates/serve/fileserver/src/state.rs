@@ -1,14 +1,14 @@
-//! The state of a client as bytes: the nodes that it knows, how often it looked them up, and the files that it has
-//! open. A server writes it for another one, which goes on with it (DEVICE_STATE of vhost-user).
+//! The serialized state of a client: the nodes that it knows, their lookup counts, and its open files. A server writes
+//! it for another one, which continues from it (DEVICE_STATE of vhost-user).
 //!
-//! The bytes are those of the crate `virtiofsd`, whose types they have here again, as far as they have to be checked;
-//! behind them is a seal with a checksum. `virtiofsd` ignores the seal, and writes none: both servers can go on with
-//! the state of the other one.
+//! The format is that of the crate `virtiofsd`, whose types are repeated here as far as they are checked. A seal with a
+//! checksum follows. `virtiofsd` ignores the seal and writes none, so each server can continue from the state of the
+//! other.
 //!
-//! # What must hold
+//! # Invariants
 //!
-//! The bytes come from another host, by way of a front end. The crate opens what they name, so that it gets only what
-//! [`checked`] returns: names are single names within folders of the state, no file is changed by being opened, and
+//! The bytes come from another host through a front end. The crate opens the files that they name, so it gets only what
+//! [`checked`] returns: names are single components within folders of the state, opening a file does not change it, and
 //! nodes refer to each other without cycles.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -26,12 +26,12 @@ const MOST_LEVELS: u32 = 4096;
 /// Bytes of a name.
 const MOST_NAME: usize = 255;
 
-/// What the seal begins with, its version, and its length with the checksum of all that precedes.
+/// The magic of the seal, its version, and its length including the checksum of all preceding bytes.
 const SEAL: &[u8; 8] = b"iodynofs";
 const VERSION: u32 = 1;
 const SEALED: usize = SEAL.len() + 8;
 
-/// What a server can go on with.
+/// Which states a server accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accepted {
     /// Files may be open for reading only.
@@ -40,13 +40,13 @@ pub struct Accepted {
     pub by_handle: bool,
     /// Files that are open with `O_DIRECT` are opened so.
     pub direct_io: bool,
-    /// What clients may have agreed on.
+    /// Features that clients may have negotiated.
     pub writeback: bool,
     /// The same, for roots of other file systems.
     pub submounts: bool,
-    /// Whether clients may have POSIX ACLs, and have to.
+    /// Whether clients may use POSIX ACLs.
     pub posix_acl: bool,
-    /// They have to have them.
+    /// Whether they must.
     pub needs_acl: bool,
 }
 
@@ -112,7 +112,7 @@ struct Node<'a> {
     lookups: u64,
     #[serde(borrow)]
     place: Place<'a>,
-    /// What is found at this place has to be this file.
+    /// The file found at this place must be this one.
     same: Option<FileHandle>,
 }
 
@@ -144,7 +144,7 @@ enum Source {
     Opened { flags: i32 },
 }
 
-/// What a client agreed on with its server.
+/// The features that a client negotiated with its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 struct Agreed {
     writeback: bool,
@@ -166,13 +166,12 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// What the crate reads.
+    /// The bytes for the crate.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The options of FUSE that the client has: the crate's server learns them from INIT only, and reads requests by
-    /// them.
+    /// The client's FUSE options. The crate's server learns them only from INIT, and needs them to parse requests.
     pub(crate) fn options(&self) -> u64 {
         let agreed = &self.agreed;
         let acl = FsOptions::POSIX_ACL | FsOptions::DONT_MASK | FsOptions::SETXATTR_EXT;
@@ -203,18 +202,18 @@ impl Checked {
         &self.mounts
     }
 
-    /// Nodes whose place was not found when it was written.
+    /// The number of nodes whose place was unknown when the state was written.
     #[must_use]
     pub fn lost(&self) -> usize {
         self.lost
     }
 
-    /// The path of a node within the folder, if it is known by its name.
+    /// The path of a node within the folder, if its name is known.
     #[must_use]
     pub fn path(&self, node: u64) -> Option<String> {
         let mut path = String::new();
         let mut at = node;
-        // There are no cycles.
+        // This ends because the state has no cycles.
         while at != ROOT_ID {
             let (folder, name) = self.nodes.get(&at)?.as_ref()?;
             path = match path.is_empty() {
@@ -277,7 +276,7 @@ pub fn checked(bytes: &[u8], accepted: Accepted) -> Result<Checked, Refused> {
         State::V2(contents, mounts) => {
             check_mounts(mounts)?;
             if !accepted.by_handle {
-                // Nothing else needs them, and the crate opens all of them.
+                // Nothing else needs the mounts, and the crate would open all of them.
                 mounts.clear();
             }
             named.extend(mounts.values().map(|path| (*path).to_owned()));
@@ -338,7 +337,8 @@ fn check_nodes(contents: &Contents<'_>, accepted: Accepted) -> Result<(), Refuse
                 *within.entry(*folder).or_default() += 1;
                 Some(*folder)
             }
-            // `virtiofsd` 1.14 reads these, but does not write them; links on the way would lead out of the folder.
+            // `virtiofsd` 1.14 reads these but does not write them. Symbolic links in the path would lead out of the
+            // folder.
             Place::Path { path } => {
                 return Err(Refused::Forged(format!("it has the path `{path}`")));
             }
@@ -373,7 +373,7 @@ fn check_nodes(contents: &Contents<'_>, accepted: Accepted) -> Result<(), Refuse
     check_levels(&folders)
 }
 
-/// Each node is in a folder that is there, and in the end in one that is in none.
+/// Checks that each node is in an existing folder, and that each chain of folders ends.
 fn check_levels(folders: &HashMap<u64, Option<u64>>) -> Result<(), Refused> {
     let mut levels: HashMap<u64, u32> = HashMap::with_capacity(folders.len());
     let mut way = Vec::new();
@@ -427,7 +427,7 @@ fn check_agreed(agreed: Agreed, accepted: Accepted) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Checks open files, and has them opened as the server that opened them did: the crate keeps the flags of the client.
+/// Checks open files, and sets the flags with which the old server opened them: the crate keeps the client's flags.
 fn check_handles(contents: &mut Contents<'_>, accepted: Accepted) -> Result<(), Refused> {
     let nodes: HashSet<u64> = contents.nodes.iter().map(|node| node.id).collect();
     let mut known = HashSet::with_capacity(contents.handles.len());
@@ -459,10 +459,10 @@ fn check_handles(contents: &mut Contents<'_>, accepted: Accepted) -> Result<(), 
     Ok(())
 }
 
-/// The flags with which a server opens a file, by those of the client.
+/// The flags with which a server opens a file that the client opens with `flags`.
 fn opened_with(mut flags: i32, writeback: bool, direct_io: bool) -> i32 {
     if writeback {
-        // The client reads what it changes parts of, and knows where the end is.
+        // A write-back client reads the data around partial writes, and keeps track of the end of the file.
         if flags & libc::O_ACCMODE == libc::O_WRONLY {
             flags = flags & !libc::O_ACCMODE | libc::O_RDWR;
         }

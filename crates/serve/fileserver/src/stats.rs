@@ -1,8 +1,8 @@
-//! What a server counts: per opcode, how many requests, and how long they waited and were worked; and the sizes of
+//! Statistics of a server: per opcode, the number of requests and their waiting and service times; and the sizes of
 //! batches.
 //!
-//! Threads count with relaxed atomics. Times are in buckets of powers of two with four parts each, so that a quantile
-//! is exact to 25 %.
+//! Threads count with relaxed atomics. Histograms of times have four buckets per power of two, so a quantile is exact
+//! to 25 %.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ use crate::policy::{Estimates, Policy};
 use crate::request::opcode;
 
 const OPCODES: usize = 64;
-/// Four parts of each power of two up to 2^40 ns, which is 18 minutes.
+/// Four per power of two up to 2^40 ns, which is 18 minutes.
 const BUCKETS: usize = 160;
 /// Powers of two of batch sizes.
 const SIZES: usize = 12;
@@ -96,7 +96,7 @@ struct OfOpcode {
     service: Times,
 }
 
-/// How requests come.
+/// The transport of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
@@ -109,7 +109,7 @@ pub enum Transport {
     IoUring,
 }
 
-/// What a server has counted since its start.
+/// The statistics of a server since its start.
 #[derive(Debug)]
 pub struct Stats {
     opcodes: Vec<OfOpcode>,
@@ -183,7 +183,7 @@ impl Stats {
         self.substitutes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What was counted, as JSON.
+    /// The statistics as JSON.
     #[must_use]
     pub fn json(
         &self,

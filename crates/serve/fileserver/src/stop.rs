@@ -1,4 +1,4 @@
-//! Ends a server, from any thread.
+//! Stops a server, from any thread.
 
 use std::io;
 use std::net::Shutdown;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
-/// Ends a server. Its clones end the same one.
+/// Stops a server. Clones refer to the same server.
 #[derive(Debug, Clone)]
 pub struct Stop(Arc<Stopping>);
 
@@ -34,7 +34,7 @@ impl Stop {
         })))
     }
 
-    /// Ends the server when the requests of its client in flight have been answered.
+    /// Stops the server after the requests in flight have been answered.
     pub fn stop(&self) {
         self.0.stopping.store(true, Ordering::SeqCst);
         let _ = rustix::io::write(&self.0.wake, &1u64.to_ne_bytes());
@@ -49,7 +49,7 @@ impl Stop {
         self.0.stopping.load(Ordering::SeqCst)
     }
 
-    /// Set when the server ends.
+    /// A flag that is set when the server stops.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0.stopping)
     }
@@ -59,7 +59,7 @@ impl Stop {
         (self.0.client.lock()).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a descriptor can be read. Returns whether it can: otherwise the server ends.
+    /// Waits until a descriptor is readable. Returns false if the server stops first.
     pub(crate) fn wait(&self, readable: impl std::os::fd::AsFd) -> io::Result<bool> {
         loop {
             let mut watched = [

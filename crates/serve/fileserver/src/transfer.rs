@@ -1,9 +1,8 @@
-//! Sends the state of a client to its front end, or receives it, while nothing else is done for this client:
-//! SET_DEVICE_STATE_FD and CHECK_DEVICE_STATE of vhost-user.
+//! Transfers the state of a client to or from its front end while this client is paused: SET_DEVICE_STATE_FD and
+//! CHECK_DEVICE_STATE of vhost-user.
 //!
-//! A thread of its own does it, because the front end reads or writes the other end of the pipe after it has got the
-//! reply to its message. The thread ends when the front end has gone or the server ends: then the socket of its
-//! connection is shut down.
+//! A separate thread does this, because the front end uses its end of the pipe only after the reply to its message. The
+//! thread ends when the front end disconnects or the server stops, which shuts down the socket of the connection.
 
 use std::fs::File;
 use std::io;
@@ -23,10 +22,10 @@ use rustix::io::Errno;
 use crate::server::Client;
 use crate::state::{MOST, Refused};
 
-/// How often a thread that waits looks whether it has to end.
+/// How often a waiting thread checks whether it must end.
 const STEP: Duration = Duration::from_millis(100);
 
-/// A thread that looks for the names of all nodes before the state is asked for, while the client goes on.
+/// A thread that looks up the names of all nodes before the state is requested, while the client continues.
 pub(crate) struct Preparation {
     cancel: Arc<AtomicBool>,
     thread: JoinHandle<()>,
@@ -49,7 +48,7 @@ impl Preparation {
         })
     }
 
-    /// Ends it early. What it found may not be used.
+    /// Ends it early. Its results may be unused.
     pub(crate) fn cancel(self) {
         self.cancel.store(true, Ordering::Relaxed);
         let _ = self.thread.join();
@@ -60,7 +59,7 @@ impl Preparation {
 pub(crate) struct Transfer {
     loads: bool,
     cancel: Arc<AtomicBool>,
-    /// What the user is told, at its end.
+    /// The outcome, with a message for the user.
     ended: Receiver<io::Result<Option<String>>>,
     thread: JoinHandle<()>,
 }
@@ -96,10 +95,10 @@ impl Transfer {
         })
     }
 
-    /// Reads the state of a client from a pipe, and goes on with it.
+    /// Reads the state of a client from a pipe, and restores it.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// The thread cannot be started.
     pub(crate) fn load(
         client: Arc<Client>,
         pipe: File,
@@ -126,7 +125,7 @@ impl Transfer {
         let cancelled = Arc::clone(&cancel);
         let run = move || {
             own_directory();
-            // Nobody waits for it if the connection has ended.
+            // After the end of the connection, no receiver is left.
             let _ = end.send(work(&cancelled));
         };
         let thread = thread::Builder::new().name("state".to_owned());
@@ -138,10 +137,10 @@ impl Transfer {
         })
     }
 
-    /// Waits for its end. Returns what the user has to know although it is not an error.
+    /// Waits for its end. Returns a note for the user that is no error.
     ///
     /// # Errors
-    /// The state was not transferred as a whole, with what the user is told of it.
+    /// The state was not transferred completely, with a message for the user.
     pub(crate) fn check(self, socket: &UnixStream) -> io::Result<Option<String>> {
         let ended = loop {
             match self.ended.recv_timeout(STEP) {
@@ -184,7 +183,7 @@ fn is_over(socket: &UnixStream) -> bool {
     poll(&mut watched, Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
-/// The end of a pipe whose other end the front end has.
+/// Our end of the pipe to the front end.
 struct Pipe<'a> {
     file: File,
     socket: &'a UnixStream,

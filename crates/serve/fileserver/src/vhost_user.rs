@@ -1,16 +1,16 @@
-//! A file system for the guests of a virtual machine monitor: the server's side of vhost-user, for virtio-fs.
+//! A file system for the guests of a virtual machine monitor: the device side of vhost-user, for virtio-fs.
 //!
-//! Source: VIRTIO 1.2, section 5.11. [`iodyno_vhost`] answers the messages and checks rings. Each ring has a thread,
-//! which takes batches of requests; another thread reads messages. A thread that is held by a request is replaced
+//! Source: VIRTIO 1.2, section 5.11. [`iodyno_vhost`] answers the messages and checks rings. Each ring has a thread
+//! that takes batches of requests; another thread reads messages. A thread blocked by a request is replaced
 //! ([`crate::watchdog`]).
 //!
-//! # What must hold
+//! # Invariants
 //!
-//! - A ring is stopped, and memory is exchanged, when no request is in flight, also none that holds a thread. Nothing
-//!   in the memory of a client is used after its connection has ended.
-//! - The state of a client is transferred when no request is in flight and no ring takes any: none is worked by two
-//!   servers, or by neither.
-//! - The client learns of every reply: a ring's thread notifies it of those of a batch before it sleeps.
+//! - A ring is stopped, and memory is replaced, only while no request is in flight, including those that block a
+//!   thread. A client's memory is not used after its connection has ended.
+//! - The state of a client is transferred while no request is in flight and no ring takes any. Each request is executed
+//!   by exactly one server.
+//! - The client learns of every reply: a ring's thread notifies it of the replies of a batch before it sleeps.
 
 use std::fs::File;
 use std::io;
@@ -39,17 +39,17 @@ use crate::spin::{SPINS, Spin};
 use crate::stats::Transport;
 use crate::transfer::{Preparation, Transfer};
 
-/// Rings: one for requests that must not wait, and those of a client's processors.
+/// One ring for requests that must not wait, and one per processor of the client.
 const MOST_RINGS: u16 = 17;
-/// The front end copies the memory while requests are worked.
+/// The front end copies the memory while requests are processed.
 const F_LOG_ALL: u64 = 1 << 26;
 
-/// Serves one client until it leaves, or `stopping` is set and its socket is shut down for reading. Requests in flight
-/// are answered first. `told` gets what its user has to know of the transfer of its state.
+/// Serves one client until it leaves, or until `stopping` is set and its socket is shut down for reading. Answers
+/// requests in flight first. `told` gets notes for the user about state transfers.
 ///
 /// # Errors
-/// Those of the connection, and of what the client asks for; the folder cannot be opened; requests do not end while the
-/// server is stopping.
+/// Those of the connection and of the client's messages; the folder cannot be opened; requests do not end while the
+/// server stops.
 pub fn serve(
     stream: UnixStream,
     server: &Arc<FileServer>,
@@ -77,7 +77,7 @@ impl Threads {
     }
 }
 
-/// What a thread of a ring begins with.
+/// What a ring's thread starts with.
 #[derive(Clone)]
 struct Starting {
     number: usize,
@@ -92,7 +92,7 @@ impl Starting {
         let Some(threads) = threads.as_mut() else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        // Those that were replaced.
+        // Those that have ended.
         threads.retain(|thread| !thread.is_finished());
         let (own, named) = (self.clone(), format!("ring {}", self.number));
         let thread = thread::Builder::new().name(named);
@@ -123,7 +123,7 @@ fn serve_ring(ring: &Arc<SharedRing>, worker: &mut QueueWorker<GuestRequest>) ->
     worker.awake(false);
     worked?;
     while !worker.replaced() {
-        // Its client may not have told of what is in the ring since the thread that this one replaces looked last.
+        // The client may not have notified us of requests since the replaced thread last looked.
         worker.awake(true);
         let worked = work_ring(ring, worker, &mut batch, (&mut spin, &mut empty));
         worker.awake(false);
@@ -132,7 +132,7 @@ fn serve_ring(ring: &Arc<SharedRing>, worker: &mut QueueWorker<GuestRequest>) ->
             return Ok(());
         }
     }
-    // What its own io_uring has in flight.
+    // Its requests in flight on its own io_uring.
     while let (Some(ended), 1..) = (worker.ended(), worker.in_flight()) {
         match poll(&mut [PollFd::new(&ended, PollFlags::IN)], None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -145,7 +145,7 @@ fn serve_ring(ring: &Arc<SharedRing>, worker: &mut QueueWorker<GuestRequest>) ->
     Ok(())
 }
 
-/// Works until the ring has no requests. `empty`: when it last ran empty, if the thread did not spin then.
+/// Processes requests until the ring is empty. `empty`: when it last became empty, if the thread did not spin then.
 fn work_ring(
     ring: &Arc<SharedRing>,
     worker: &mut QueueWorker<GuestRequest>,
@@ -200,7 +200,7 @@ struct FileDevice {
     socket: UnixStream,
     preparation: Option<Preparation>,
     transfer: Option<Transfer>,
-    /// What the user has to know.
+    /// Notes for the user.
     notes: Vec<String>,
 }
 
@@ -239,7 +239,7 @@ impl FileDevice {
         Ok(())
     }
 
-    /// The client's memory is copied while it works, or not any more: then its state is asked for soon.
+    /// Records whether the client's memory is being copied: if so, its state is requested soon.
     fn is_copied(&mut self, copied: bool) -> io::Result<()> {
         for ring in &self.rings {
             ring.change(|state| state.copied = copied);
@@ -271,7 +271,7 @@ impl FileDevice {
         if self.rings.iter().any(|ring| ring.state().ring.is_started()) {
             return refused("the front end has not stopped all queues");
         }
-        // One whose end the front end did not wait for.
+        // A transfer whose end the front end did not wait for.
         if let Some(earlier) = self.transfer.take() {
             earlier.cancel();
         }
@@ -316,7 +316,7 @@ impl Device for FileDevice {
 
     fn start(&mut self, number: usize, kick: File) -> Result<()> {
         if let Some(transfer) = self.transfer.take() {
-            // The front end continues without it: with qemu, if the transfer failed on its side.
+            // The front end continues without it, as qemu does if the transfer failed on its side.
             transfer.cancel();
             let text = "the client continues, and its state was not transferred completely";
             self.notes.push(text.to_owned());
@@ -390,9 +390,9 @@ impl Device for FileDevice {
         }
     }
 
-    /// Answers what is in flight and ends all threads.
+    /// Answers requests in flight and ends all threads.
     fn end(&mut self) -> io::Result<()> {
-        // Other descriptors of this socket are open: the client has to learn of the end now.
+        // Other descriptors of this socket are open, but the client must see the end now.
         let _ = self.socket.shutdown(Shutdown::Both);
         if let Some(preparation) = self.preparation.take() {
             preparation.cancel();

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 /// Between two looks at the queues.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
-/// What the watchdog looks at.
+/// An object that the watchdog checks.
 pub(crate) trait Watched: Send + Sync {
     /// Replaces its thread if it hangs.
     fn look(&self, now: Instant);
 }
 
-/// The thread that looks at the queues, which ends when this is dropped.
+/// The watchdog thread. Dropping this ends it.
 pub(crate) struct Watchdog {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -25,7 +25,7 @@ pub(crate) struct Watchdog {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// Queues whose thread is awake.
+    /// The number of queues whose thread is awake.
     awake: AtomicUsize,
     /// The watchdog sleeps until one is.
     asleep: AtomicBool,
@@ -71,7 +71,7 @@ impl Shared {
 }
 
 impl Watchdog {
-    /// `watches`: otherwise there is no thread, and a request that hangs holds its queue.
+    /// `watches`: start a thread. Without one, a hanging request blocks its queue.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -96,7 +96,7 @@ impl Watchdog {
         self.shared.state().watched.push(batch);
     }
 
-    /// The thread of a queue goes to sleep or wakes up.
+    /// Records that the thread of a queue wakes up or goes to sleep.
     pub(crate) fn awake(&self, awake: bool) {
         let shared = &self.shared;
         if !awake {
@@ -111,12 +111,12 @@ impl Watchdog {
         }
     }
 
-    /// Queues whose thread is awake, except for threads that hang.
+    /// The number of queues whose thread is awake, without threads that hang.
     pub(crate) fn count_awake(&self) -> usize {
         self.shared.awake.load(Ordering::Relaxed)
     }
 
-    /// Whether one more thread may be replaced, if at most this many have been and have not ended.
+    /// Reserves the replacement of one more thread. Refuses if `most` replaced threads have not ended.
     pub(crate) fn reserve(&self, most: usize) -> bool {
         let more = |count| (count < most).then_some(count + 1);
         let counter = &self.shared.replaced;

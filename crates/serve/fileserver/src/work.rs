@@ -20,8 +20,8 @@ pub(crate) trait Request: RequestBuffers + Send + 'static {
     fn taken(&self) -> Instant;
     /// It is handed over to the pool.
     fn handed_over(&mut self);
-    /// It was answered. `notify`: the client must learn of it at once. Otherwise the queue's thread notifies it when
-    /// its batch ends.
+    /// Completes the request. `notify`: notify the client at once. Otherwise the queue's thread notifies it when its
+    /// batch ends.
     fn answered(self, answered: Answered, notify: bool);
 }
 
@@ -44,8 +44,8 @@ impl<R: Request> Work<R> {
     }
 }
 
-/// How long a thread waited in a time, by its usage before and after. Time in which it was ready to run and had no
-/// processor does not count, unless it waited too.
+/// How long a thread waited within `service_ns`, from its usage before and after. Time spent runnable without a
+/// processor does not count, unless the thread also waited.
 fn waited_ns(before: &Usage, after: &Usage, service_ns: u64) -> u64 {
     let worked = |usage: &Usage| usage.user_ns + usage.system_ns;
     match after.voluntary > before.voluntary {
@@ -79,7 +79,7 @@ impl Client {
         }
     }
 
-    /// Carries a request out, whose work starts now, and answers it. Returns when that was done.
+    /// Executes a request, starting now, and answers it. Returns the time it was answered.
     pub(crate) fn answer<R: Request>(
         &self,
         mut work: Work<R>,
