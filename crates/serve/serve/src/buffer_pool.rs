@@ -1,15 +1,15 @@
-//! Buffers that are used again.
+//! A pool of buffers.
 
 /// Buffers of requests that have ended, for the next ones: at most `MOST` bytes.
 #[derive(Debug, Default)]
 pub(crate) struct BufferPool<const MOST: usize> {
     buffers: Vec<Vec<u8>>,
-    /// Of all of them.
+    /// Total capacity.
     bytes: usize,
 }
 
 impl<const MOST: usize> BufferPool<MOST> {
-    /// A buffer of any content: one that has room for this many bytes, if there is one.
+    /// Returns a buffer with any content, one with room for this many bytes if possible.
     pub(crate) fn take(&mut self, needed: usize) -> Vec<u8> {
         let fits = |buffer: &Vec<u8>| buffer.capacity() >= needed;
         let buffer = match self.buffers.iter().rposition(fits) {
@@ -45,7 +45,7 @@ mod tests {
         assert!(pool.take(512).capacity() < 1 << 20);
         assert_eq!((pool.take(512).capacity(), pool.bytes), (0, 0));
         pool.keep(long);
-        // Those beyond the limit are freed.
+        // Buffers beyond the limit are freed.
         for _ in 0..2 * MOST / (1 << 20) {
             pool.keep(Vec::with_capacity(1 << 20));
         }

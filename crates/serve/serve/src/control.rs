@@ -1,12 +1,11 @@
-//! Management of a mirror while it is served: commands connect to a Unix socket of the server that only its user may
-//! connect to.
+//! Management of a served mirror: commands connect to a Unix socket of the server that only its user may use.
 //!
-//! The name of the socket has the UUID of the mirror, so that any leg leads to it. Each connection has one [`Request`],
-//! and then answers ([`ControlReply`]) until [`ControlReply::Done`] or [`ControlReply::Failed`]; each is a line of
-//! JSON. A command that goes away does not end what it asked for.
+//! The socket's name contains the UUID of the mirror, so any leg leads to it. Each connection carries one [`Request`]
+//! and then replies ([`ControlReply`]), the last of which is [`ControlReply::Done`] or [`ControlReply::Failed`]. Each
+//! is a line of JSON. A request continues after its command disconnects.
 //!
-//! One change of the legs happens at a time. A leg that leaves is closed when its last op has returned, and not before:
-//! until then nobody else may use it.
+//! The legs change one at a time. A removed leg is closed only after its last op has returned: until then no one else
+//! may use it.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -33,21 +32,21 @@ use crate::queue::{Ask, Handle, Status};
 const LONGEST: u64 = 1 << 20;
 /// Between two reports of progress.
 const PROGRESS: Duration = Duration::from_secs(1);
-/// A leg that was removed may take so long to return its last op; after that it stays open.
+/// How long a removed leg may take to return its last op. After that it stays open.
 const LAST_OPS: Duration = Duration::from_secs(5);
 
-/// What a command asks for. Paths are absolute.
+/// A request of a command. Paths are absolute.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Request {
     /// The state.
     Status,
-    /// What was read from the legs and written to them.
+    /// The data read from and written to each leg.
     Counts,
-    /// Adds a leg, or takes back one that was dropped.
+    /// Adds a leg, or re-adds a dropped one.
     Add {
         /// Its path.
         new: PathBuf,
-        /// What may be overwritten.
+        /// Paths that may be overwritten.
         destroy: Vec<PathBuf>,
     },
     /// Removes a leg.
@@ -61,7 +60,7 @@ pub enum Request {
         old: PathBuf,
         /// Path of the new one.
         new: PathBuf,
-        /// What may be overwritten.
+        /// Paths that may be overwritten.
         destroy: Vec<PathBuf>,
     },
     /// Compares all legs in sync.
@@ -121,7 +120,7 @@ pub struct State {
     pub redundant: bool,
     /// The legs, in the order of the table.
     pub legs: Vec<LegLine>,
-    /// What the server tells; `None`: the mirror is not served here, or by another user.
+    /// What the server reports; `None`: the mirror is not served here, or another user serves it.
     pub served: Option<Served>,
 }
 
@@ -130,7 +129,7 @@ pub struct State {
 pub struct LegLine {
     /// Its UUID.
     pub uuid: String,
-    /// `None`: it was not given.
+    /// `None`: not given.
     pub path: Option<PathBuf>,
     /// `in sync` or `behind`.
     pub state: String,
@@ -140,7 +139,7 @@ pub struct LegLine {
     pub online: Option<bool>,
     /// Requests that it has not answered; `None`: not served.
     pub in_flight: Option<u32>,
-    /// Why the server dropped it, or else what is wrong with it.
+    /// Why the server dropped it, or what is wrong with it.
     pub problem: Option<String>,
 }
 
@@ -155,14 +154,14 @@ pub struct Served {
     pub halted: bool,
     /// Bytes that are still to be copied.
     pub to_copy_bytes: u64,
-    /// How far the scrub in progress has come, bytes.
+    /// Progress of the current scrub, bytes.
     pub scrubbed_bytes: Option<u64>,
 }
 
-/// The socket of the server of this mirror.
+/// The path of the control socket of this mirror.
 ///
 /// # Errors
-/// If there is no folder for it that only this user can write to.
+/// No folder for it exists that only this user can write to.
 pub fn socket(mirror: Uuid) -> io::Result<PathBuf> {
     let user = rustix::process::geteuid();
     let folder = socket_folder();
@@ -189,8 +188,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the server of the mirror that has these legs. `None`: this user does not serve it, or no leg has a
-    /// valid superblock.
+    /// Connects to the server of the mirror with these legs. `None`: this user does not serve it, or no leg has a valid
+    /// superblock.
     pub fn of_legs(paths: &[PathBuf]) -> Option<Client> {
         let mirror = paths.iter().find_map(|path| {
             let leg = legs::open(std::slice::from_ref(path), Purpose::Look).ok()?;
@@ -202,10 +201,10 @@ impl Client {
         })
     }
 
-    /// Asks, and passes all answers on, until the last one.
+    /// Sends a request, and passes on all replies until the last.
     ///
     /// # Errors
-    /// If the server ends before.
+    /// The server ends first.
     pub fn ask(mut self, request: &Request, mut said: impl FnMut(ControlReply)) -> io::Result<()> {
         say(self.stream.get_ref(), request)?;
         loop {
@@ -231,8 +230,8 @@ fn say(mut stream: &UnixStream, what: &impl Serialize) -> io::Result<()> {
 
 // ---- Server ----
 
-/// The server's end, which answers commands in threads of its own. The socket is removed when it is dropped; the
-/// threads end with the process.
+/// The server's end, which answers commands in its own threads. Dropping it removes the socket; the threads end with
+/// the process.
 #[derive(Debug)]
 pub struct Control {
     _socket: Listener,
@@ -291,8 +290,8 @@ impl Control {
         })
     }
 
-    /// Closes and unlocks all legs. To be called when the mirror has ended. A command that changes them keeps them
-    /// until it ends.
+    /// Closes and unlocks all legs. Call this after the mirror has ended. A running command that changes legs keeps
+    /// them until it ends.
     pub fn release_legs(&self) {
         if let Ok(mut legs) = self.shared.legs.try_lock() {
             legs.clear();
@@ -321,7 +320,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
                     Ok(request) => own.carry_out(request, &stream),
                     Err(error) => Err(fault(format!("the request is not valid: {error}"))),
                 };
-                // A command that has gone does not want it.
+                // The command may have disconnected.
                 let _ = say(&stream, &last.err().map_or(ControlReply::Done, failed));
             });
     }
@@ -472,7 +471,7 @@ impl Shared {
         receiver.recv().map_err(|_| ended())?.map_err(explain)
     }
 
-    /// Adds a leg, or takes back one that was dropped.
+    /// Adds a leg, or re-adds a dropped one.
     fn add(
         &self,
         legs: &mut Vec<(Uuid, Leg)>,
@@ -488,7 +487,7 @@ impl Shared {
             if member.is_none_or(|leg| leg.online || leg.cause == Some(Cause::Replaced)) {
                 return Err(taken(leg, new));
             }
-            // It may have been dropped because somebody made it shorter.
+            // It may have been dropped because it was shortened.
             format::fits(leg, self.geometry)?;
             let stored = self.recorded(uuid, leg, destroy)?;
             let explain = |errno| match errno {
@@ -549,8 +548,8 @@ impl Shared {
         Ok(uuid)
     }
 
-    /// What is recorded on a leg that was dropped. `None`: it has another content, which may be overwritten. A file
-    /// system that somebody made may leave one copy of the superblock, so that both have to be there.
+    /// The fork recorded on a dropped leg. `None`: it has other content, which may be overwritten. A file system made
+    /// on it may leave one copy of the superblock, so both copies are required.
     fn recorded(
         &self,
         uuid: Uuid,
@@ -696,7 +695,7 @@ impl Shared {
         self.report(&found, stream)
     }
 
-    /// Tells what a scrub finds, until it ends.
+    /// Reports what a scrub finds, until it ends.
     fn report(
         &self,
         found: &Receiver<(Notice, Vec<String>)>,
@@ -716,13 +715,13 @@ impl Shared {
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(ended()),
             };
-            // The scrub goes on if the command has gone.
+            // The scrub continues if the command disconnects.
             let _ = say(stream, &said);
         }
     }
 }
 
-/// Numbers of errors, as in errno(3).
+/// Error numbers, see errno(3).
 mod code {
     use iodyno_mirror::core::Errno;
 
@@ -746,7 +745,7 @@ pub fn state_of(state: LegState) -> (String, Option<u64>) {
     }
 }
 
-/// What is wrong with a leg whose path does not lead to it any more.
+/// The problem of a leg whose path no longer leads to it.
 const REPLACED: &str = "its file was removed, renamed or replaced";
 
 /// Why a leg was dropped.

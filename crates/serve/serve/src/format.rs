@@ -21,15 +21,15 @@ use crate::legs::{self, Leg, Purpose, Refused};
 pub struct Created {
     /// The superblock of its first leg.
     pub superblock: Superblock,
-    /// Whether all legs are equal, so that nothing has to be copied.
+    /// Whether all legs are equal and need no copy.
     pub equal: bool,
 }
 
-/// Makes a mirror of these files and devices. Its content is that of the first leg, and the others are copied to when
-/// it is served first, unless they are blank or `assumed` to be equal.
+/// Makes a mirror of these files and devices. Its content is that of the first leg. The first run of the server copies
+/// it to the other legs, unless they are blank or `assumed` to be equal.
 ///
 /// # Errors
-/// Everything that prevents it; nothing was written then, unless a leg failed.
+/// All problems that prevent it. Nothing was written then, unless a leg failed.
 pub fn create(paths: &[PathBuf], destroy: &[PathBuf], assumed: bool) -> Result<Created, Refused> {
     if !(1..=MOST_LEGS).contains(&paths.len()) {
         let fault = format!(
@@ -120,7 +120,7 @@ pub(crate) fn wipe(leg: &Leg) -> Result<(), Diagnostic> {
     leg.sync()
 }
 
-/// Makes the copies of the superblock of this leg invalid. Another content that somebody wrote there stays.
+/// Invalidates the superblock copies of this leg. Other content written there stays.
 pub(crate) fn wipe_own(leg: &Leg, mirror: Uuid, uuid: Uuid) -> Result<(), Diagnostic> {
     let own = leg.own_superblocks(mirror, uuid);
     for (copy, _) in COPIES.into_iter().zip(own).filter(|(_, own)| own.is_some()) {
@@ -141,7 +141,7 @@ pub(crate) fn clear_log(leg: &Leg, mirror: Uuid, geometry: Geometry) -> Result<(
 /// A change of the legs of a mirror.
 #[derive(Debug, Clone, Copy)]
 pub enum Change<'a> {
-    /// A new leg, which is behind.
+    /// A new leg, not yet in sync.
     Add {
         /// The file or device.
         new: &'a PathBuf,
@@ -249,8 +249,8 @@ pub fn change(
     Ok(assembly.superblock(first))
 }
 
-/// The mirror with the valid copies of its legs. Of the legs in sync, only one that is to be removed may be missing, if
-/// `degraded`.
+/// Assembles the mirror with the valid copies of its legs. With `degraded`, one leg in sync may be missing if it is the
+/// one to remove.
 fn assembled(
     given: &[Leg],
     missing: Option<Uuid>,

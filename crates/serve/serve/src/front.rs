@@ -1,10 +1,10 @@
-//! The NBD server: a socket, and a thread for each connection, which receives requests, reads from legs itself
-//! ([`Reader`]), and sends replies. Short replies of the thread of the mirror are sent by that thread, if the socket
-//! has room for them: waking another one would take longer.
+//! The NBD server: a socket, and a thread for each connection. The thread receives requests, reads from legs itself
+//! ([`Reader`]), and sends replies. The mirror's thread sends short replies itself if the socket has room: waking
+//! another thread would take longer.
 //!
-//! A connection may have a limited number of requests and bytes in flight, and so may all together; then it receives no
-//! more requests until replies were sent. When a connection ends, its requests in flight end as well, and their replies
-//! are dropped.
+//! Requests and bytes in flight are limited per connection and in total. At the limit, a connection receives no more
+//! requests until replies were sent. When a connection ends, its requests in flight end too, and their replies are
+//! dropped.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -39,7 +39,7 @@ const SPARE_BYTES: usize = 16 << 20;
 const MOST_BYTES_OF_ALL: usize = 512 << 20;
 /// Replies are sent together up to about this length, bytes.
 const TOGETHER: usize = 32 << 10;
-/// A client that does not negotiate within this time is disconnected.
+/// Timeout of a client's negotiation.
 const NEGOTIATION: Duration = Duration::from_secs(30);
 /// How long clients may take to read their last replies when the server ends.
 const LAST_REPLIES: Duration = Duration::from_secs(5);
@@ -54,10 +54,10 @@ pub enum Listener {
 }
 
 impl Listener {
-    /// A Unix socket that only this user may connect to. A socket that nobody listens to is replaced.
+    /// A Unix socket that only this user may connect to. Replaces a socket without a listener.
     ///
     /// # Errors
-    /// As bind(2): `EADDRINUSE` if there is a file, or somebody listens.
+    /// Those of bind(2): `EADDRINUSE` if the path is a file, or another process listens.
     pub fn unix(path: &Path) -> io::Result<Listener> {
         let left = path
             .symlink_metadata()
@@ -86,7 +86,7 @@ impl Listener {
     pub fn uri(&self, service: &Service) -> String {
         match self {
             Listener::Unix(_, path) => {
-                // Who asks for the state of the mirror may be in another folder.
+                // A command that asks for the state may run in another folder.
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
                 match service {
                     Service::Nbd(_) => format!("nbd+unix:///?socket={}", path.display()),
@@ -189,7 +189,7 @@ impl Write for Stream {
     }
 }
 
-/// What is spoken on a socket.
+/// The protocol of a socket.
 #[derive(Debug, Clone, Copy)]
 pub enum Service {
     /// NBD.
@@ -199,7 +199,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// Connections at a time. Those of vhost-user have memory of their own.
+    /// The most connections at a time. vhost-user connections have their own memory.
     fn most_connections(&self) -> usize {
         match self {
             Service::Nbd(_) => 64,
@@ -234,10 +234,10 @@ struct Connections {
 }
 
 impl Front {
-    /// Serves a mirror on a socket, in threads of its own.
+    /// Serves a mirror on a socket, in its own threads.
     ///
     /// # Errors
-    /// If no thread can be started.
+    /// The thread cannot be started.
     pub fn start(listener: Listener, service: Service, handle: Handle) -> io::Result<Front> {
         let shared = Arc::new(Shared {
             connections: Mutex::default(),
@@ -258,8 +258,8 @@ impl Front {
         Ok(front)
     }
 
-    /// Ends all connections after their last replies. To be called when the mirror has ended. The socket is removed
-    /// when the front is dropped.
+    /// Ends all connections after their last replies. Call this after the mirror has ended. Dropping the front removes
+    /// the socket.
     pub fn stop(&self) {
         self.shared.stopping.store(true, Ordering::Relaxed);
         let connections = self.shared.connections();
@@ -298,7 +298,7 @@ impl Shared {
 fn accept_all(listener: &Listener, shared: &Arc<Shared>) {
     loop {
         let Ok(stream) = listener.accept() else {
-            // Too many open files, or a client that has gone: others may still come.
+            // Too many open files, or a client that disconnected: others may still connect.
             thread::sleep(Duration::from_millis(100));
             continue;
         };
@@ -320,7 +320,7 @@ fn accept_all(listener: &Listener, shared: &Arc<Shared>) {
         let spawned = thread::Builder::new()
             .name("client".to_owned())
             .spawn(move || {
-                // A client that fails ends its own connection only.
+                // A failing client ends only its own connection.
                 let _ = match own.service {
                     Service::Nbd(export) => serve(stream, &export, &own),
                     Service::VhostUser(disk) => serve_disk(stream, disk, &own),
@@ -348,8 +348,8 @@ impl Shared {
 struct Memory(AtomicUsize);
 
 impl Memory {
-    /// Takes some, if there is enough, or the request is `alone` in its connection: clients that do not read their
-    /// replies must not stop the others.
+    /// Takes bytes if enough are free, or if the request is `alone` in its connection: clients that do not read their
+    /// replies must not stop others.
     fn take(&self, bytes: usize, alone: bool) -> bool {
         let used = self.0.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let taken = alone || used <= MOST_BYTES_OF_ALL;
@@ -419,10 +419,10 @@ const SOCKET: u32 = 0;
 /// How long a request waits before it asks again for memory that other connections have, ns.
 const MEMORY_NS: u64 = 10_000_000;
 
-/// Requests with at most this many bytes are received by the ring as a whole.
+/// The ring receives requests of at most this many bytes as a whole.
 const WHOLE: usize = 64 << 10;
 
-/// What is received: what the ring got, and then the rest from the socket.
+/// Received bytes: those from the ring, then the rest from the socket.
 struct Input {
     stream: Stream,
     bytes: Vec<u8>,
@@ -434,14 +434,14 @@ impl Input {
         &self.bytes[self.at..]
     }
 
-    /// Adds what was received.
+    /// Adds received bytes.
     fn add(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.at);
         self.at = 0;
         self.bytes.extend(bytes);
     }
 
-    /// What is there of the next request.
+    /// What was received of the next request.
     fn next(&self) -> Next {
         let Some(payload) = nbd::payload(self.rest()) else {
             return Next::Part;
@@ -483,7 +483,7 @@ struct ReplyWriter {
     memory: Arc<Memory>,
     /// Wakes the thread of the connection.
     wake: Arc<OwnedFd>,
-    /// What the connection has in flight.
+    /// Requests in flight on the connection.
     requests: AtomicUsize,
     bytes: AtomicUsize,
     /// The thread of the connection waits until less is in flight.
@@ -538,7 +538,7 @@ impl ReplyWriter {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends both; what has no room waits. Returns whether it waits.
+    /// Sends both; bytes that do not fit wait. Returns whether any wait.
     fn send(&self, first: &[u8], second: &[u8]) -> bool {
         let mut out = self.out();
         let sent = match out.gone || out.waits() {
@@ -555,7 +555,7 @@ impl ReplyWriter {
         out.waits()
     }
 
-    /// Sends what waits, as far as there is room.
+    /// Sends waiting bytes, as many as fit.
     fn send_rest(&self) {
         let mut out = self.out();
         let rest = std::mem::take(&mut out.rest);
@@ -605,7 +605,7 @@ impl ReplyWriter {
 }
 
 impl Direct for ReplyWriter {
-    /// Long replies are sent by the thread of the connection: they would hold up the mirror.
+    /// The connection's thread sends long replies, which would delay the mirror.
     fn try_send(&self, reply: Reply) -> Option<Reply> {
         if reply.data.len() > TOGETHER {
             return Some(reply);
@@ -679,7 +679,7 @@ impl Connection {
         }
     }
 
-    /// Whether requests were received that have not begun.
+    /// Whether requests were received that have not started.
     fn has_requests(&self) -> bool {
         self.waiting.is_some() || self.input.next() != Next::Part
     }
@@ -723,7 +723,7 @@ impl Connection {
         }
     }
 
-    /// A read has ended, or goes on in the thread of the mirror.
+    /// A read has ended, or continues in the thread of the mirror.
     fn read(&mut self, ended: &Ended) {
         match ended.outcome {
             Outcome::Read { .. } => {
@@ -772,7 +772,7 @@ impl Connection {
         }
     }
 
-    /// Begins a request, which counts as in flight.
+    /// Starts a request and counts it as in flight.
     fn begin(&mut self, request: &nbd::Request) -> io::Result<()> {
         let (cookie, offset, length) = (request.cookie, request.offset, request.length);
         let access = match request.command {
@@ -857,7 +857,7 @@ mod tests {
             assert!(unsent.is_none());
         }
         assert!(writer.out().waits(), "the socket has no room for all");
-        // The thread of the connection was told.
+        // The thread of the connection was woken.
         assert_eq!(rustix::io::read(&*writer.wake, &mut [0; 8]), Ok(8));
         thread::scope(|scope| {
             scope.spawn(|| {

@@ -1,7 +1,7 @@
-//! Legs: opened by the guard, locked, and what is stored on them.
+//! Legs: opened by the guard, locked, and their stored metadata.
 //!
-//! A leg that may be written is held exclusively: a device by the kernel (O_EXCL), a file by flock. What is decided
-//! from its superblock is read after that.
+//! A writable leg is held exclusively: a device by the kernel (O_EXCL), a file by flock. Its superblock is read only
+//! after that.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use crate::queue::OpenLeg;
 
-/// An open leg, or what shall become one.
+/// An open leg, or a candidate.
 #[derive(Debug)]
 pub struct Leg {
     /// Path as given.
@@ -113,7 +113,7 @@ impl Leg {
         })
     }
 
-    /// A block; `None` if it cannot be read. There are zeros behind the end of a file.
+    /// Reads a block; `None` if that fails. Past the end of a file it is zero.
     fn block(&self, offset: u64) -> Option<[u8; BLOCK]> {
         match self.read(offset) {
             Ok(block) => Some(block),
@@ -130,7 +130,7 @@ impl Leg {
                 _ => Err(io::ErrorKind::UnexpectedEof.into()),
             };
         }
-        // It is only a cache: an error does not matter.
+        // This only affects the cache, so an error does not matter.
         let length = std::num::NonZeroU64::new(BLOCK as u64);
         let _ = rustix::fs::fadvise(&self.file, offset, length, rustix::fs::Advice::DontNeed);
         self.file.read_exact_at(&mut block.0, offset)?;
@@ -146,7 +146,7 @@ impl Leg {
         (self.file.sync_all()).map_err(|error| self.fault("flush", &error))
     }
 
-    /// What [`crate::queue::run`] needs.
+    /// The leg as [`crate::queue::run`] needs it.
     pub(crate) fn open(&self, roots: &Roots) -> Result<OpenLeg, Diagnostic> {
         let descriptor = (self.admitted.as_fd().try_clone_to_owned())
             .map_err(|error| self.fault("open", &error))?;
@@ -172,14 +172,14 @@ pub enum Purpose<'a> {
     Look,
     /// Legs of a mirror that is started or changed.
     Use,
-    /// They become legs. What is on them is overwritten if it is named here.
+    /// Makes them legs. Content is overwritten only on the paths listed here.
     Create(&'a [PathBuf]),
 }
 
 /// Opens all these legs.
 ///
 /// # Errors
-/// Everything that is wrong with any of them, and whether the guard refused one.
+/// All problems of all legs, and whether the guard refused one.
 pub fn open(paths: &[PathBuf], purpose: Purpose<'_>) -> Result<Vec<Leg>, Refused> {
     let roots = Roots::host();
     let guard = match purpose {
@@ -419,14 +419,14 @@ pub(crate) fn blank(file: &File) -> bool {
     rustix::fs::seek(file, rustix::fs::SeekFrom::Data(0)) == Err(rustix::io::Errno::NXIO)
 }
 
-/// What is stored on the legs of one mirror.
+/// The metadata on the legs of one mirror.
 #[derive(Debug)]
 pub struct Found {
     /// The mirror.
     pub assembly: Assembly,
-    /// What each leg of the table has.
+    /// The metadata on each leg of the table.
     stored: Vec<Stored>,
-    /// For each block of the log: as on each leg that is given.
+    /// Each block of the log, as stored on each given leg.
     logs: Vec<Vec<Bits>>,
 }
 

@@ -1,11 +1,11 @@
 //! Servers of storage: a mirror on real legs, and the servers of NBD, vhost-user and FUSE in front of it.
 //!
-//! [`legs`] opens legs by the guard and reads what is stored on them; [`format`] writes superblocks: it makes mirrors
-//! and changes their legs. [`queue`] is the thread that runs the state machine of `iodyno_mirror` and performs its
-//! orders; the threads of queues read from legs by a [`reader`]. [`nbd`] is the protocol, without sockets; [`front`]
-//! serves it on a socket. [`vhost_user`] serves a virtual machine monitor: threads have its rings, whose requests
-//! [`virtio_blk`] reads, in the memory that it shares. [`fuse`] has the transports of FUSE, and serves a mirror as a
-//! file of this host. [`control`] changes and compares the legs of a mirror that is served.
+//! [`legs`] opens legs by the guard and reads their metadata. [`format`] writes superblocks: it creates mirrors and
+//! changes their legs. [`queue`] is the thread that runs the state machine of `iodyno_mirror` and performs its orders.
+//! The threads of queues read from legs through a [`reader`]. [`nbd`] is the protocol without sockets, and [`front`]
+//! serves it on a socket. [`vhost_user`] serves a virtual machine monitor: its threads have rings, whose requests
+//! [`virtio_blk`] reads from the shared memory. [`fuse`] has the FUSE transports, and serves a mirror as a file of this
+//! host. [`control`] changes and compares the legs of a served mirror.
 
 mod buffer_pool;
 pub mod control;
@@ -25,7 +25,7 @@ use rustix::mm::MlockAllFlags;
 use rustix::process::configure_io_flusher_behavior;
 use rustix::thread::{CapabilitySet, capabilities};
 
-/// Gives this process the name by which it is sampled as a server. To be called by its first thread.
+/// Gives this process the name under which it is sampled as a server. The main thread must call this.
 pub fn name_process() {
     if let Ok(name) = std::ffi::CString::new(MirrorLayer::PROCESS) {
         // Without it, the process is called as the program is.
@@ -33,15 +33,15 @@ pub fn name_process() {
     }
 }
 
-/// Keeps this process from waiting for its own storage: its memory is locked, and the kernel gets memory for it without
-/// writing to disks. Otherwise a mirror that is used as a block device on its own host may deadlock if memory is short.
-/// `guests`: memory of virtual machines will be mapped; then pages are locked when they are used, because locking gets
-/// all of them. Returns warnings.
+/// Locks the memory of this process, and lets the kernel allocate memory for it without writing to disks. So the
+/// process does not wait for its own storage. Otherwise a mirror used as a block device on its own host may deadlock
+/// under memory pressure. `guests`: guest memory will be mapped; then pages are locked on first use, because locking
+/// would allocate all of them. Returns warnings.
 pub fn stay_in_memory(guests: bool) -> Vec<Diagnostic> {
     let effective = capabilities(None).map(|sets| sets.effective);
     let may = |which| effective.is_ok_and(|set| set.contains(which));
     let mut missing = Vec::new();
-    // What is freed is not locked any more.
+    // Freed memory is no longer locked.
     iodyno_sys::memory::return_large_buffers();
     // With a limit of locked memory, later allocations would fail.
     let mut which = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE;

@@ -1,15 +1,14 @@
-//! The server's side of the NBD protocol: fixed newstyle negotiation and simple replies.
+//! The server side of the NBD protocol: fixed newstyle negotiation and simple replies.
 //!
-//! Source: the protocol's description `proto.md` of the NBD project. There is one export, whose name is empty. Commands
-//! are reads, writes, writes of zeros and flushes, with FUA. What a client sends is never trusted: lengths are limited
-//! before anything is allocated, unknown options and commands get the protocol's error, and a client that breaks the
-//! framing is disconnected.
+//! Source: the NBD project's `proto.md`. The only export has an empty name. Commands are reads, writes, writes of zeros
+//! and flushes, with FUA. Input of clients is untrusted: lengths are limited before any allocation, and unknown options
+//! and commands get the protocol's error. A client that breaks the framing is disconnected.
 
 use std::io::{self, Read, Write};
 
 use iodyno_sys::nbd::wire::{self, *};
 
-/// The longest request, bytes; what clients assume that do not ask for limits.
+/// The longest request, bytes; the default of clients that do not ask for limits.
 pub use wire::MOST_BYTES;
 
 /// Flags of the export.
@@ -25,7 +24,7 @@ const EINVAL: u32 = 22;
 const ENOSPC: u32 = 28;
 const ENOTSUP: u32 = 95;
 
-/// What is served.
+/// The exported disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Export {
     /// Length, bytes.
@@ -45,10 +44,10 @@ impl Export {
     }
 }
 
-/// Negotiates with a client. Returns whether it wants to send requests.
+/// Negotiates with a client. Returns whether the client enters the transmission phase.
 ///
 /// # Errors
-/// Those of the stream; [`io::ErrorKind::InvalidData`] if the client does not speak the protocol.
+/// Those of the stream; [`io::ErrorKind::InvalidData`] if the client violates the protocol.
 pub fn negotiate(stream: &mut (impl Read + Write), export: &Export) -> io::Result<bool> {
     let mut greeting = Vec::with_capacity(18);
     greeting.extend(NBDMAGIC.to_be_bytes());
@@ -145,26 +144,26 @@ fn reply(stream: &mut impl Write, option: u32, kind: u32, data: &[u8]) -> io::Re
     stream.write_all(&bytes)
 }
 
-/// What a client asks for.
+/// A command of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
     /// Reads the range.
     Read,
     /// Writes the range; its bytes follow the request.
     Write {
-        /// It has to be durable before the reply.
+        /// Must be durable before the reply.
         fua: bool,
     },
     /// Writes zeros to the range.
     WriteZeroes {
-        /// They have to be durable before the reply.
+        /// Must be durable before the reply.
         fua: bool,
         /// The range may be deallocated.
         holes: bool,
     },
     /// Makes all writes durable that were replied to.
     Flush,
-    /// Ends the connection; there is no reply.
+    /// Ends the connection without a reply.
     Disconnect,
     /// Not valid: the reply is this error of the protocol.
     Invalid(u32),
@@ -175,7 +174,7 @@ pub enum Command {
 pub struct Request {
     /// Chosen by the client; the reply has it.
     pub cookie: u64,
-    /// What it does.
+    /// The command.
     pub command: Command,
     /// Start, bytes.
     pub offset: u64,
@@ -185,7 +184,7 @@ pub struct Request {
     pub payload: u32,
 }
 
-/// Bytes of a request before those of a write.
+/// Length of a request's header, bytes.
 pub const HEADER: usize = 28;
 
 /// How many bytes follow the header of a request that begins here. `None`: the header is not complete.
@@ -196,7 +195,7 @@ pub fn payload(bytes: &[u8]) -> Option<u32> {
     Some(if kind == CMD_WRITE { length } else { 0 })
 }
 
-/// The next request. `None`: the client has closed the connection.
+/// Reads the next request. `None`: the client has closed the connection.
 ///
 /// # Errors
 /// Those of the stream; [`io::ErrorKind::InvalidData`] if this is not a request.
@@ -237,7 +236,7 @@ pub fn request(stream: &mut impl Read, export: &Export) -> io::Result<Option<Req
             },
             0,
         ),
-        // What a trimmed range contains is not defined: with zeros, all legs are equal.
+        // The content of a trimmed range is undefined. Zeros keep all legs equal.
         CMD_TRIM if export.trims => (
             Command::WriteZeroes {
                 fua: flags & FUA != 0,
@@ -292,7 +291,7 @@ pub fn reply_header(cookie: u64, errno: i32) -> [u8; 16] {
     header
 }
 
-/// Reads and forgets bytes.
+/// Reads and discards bytes.
 ///
 /// # Errors
 /// Those of the stream.
@@ -329,7 +328,7 @@ mod tests {
         trims: false,
     };
 
-    /// What a client sends, and what it gets.
+    /// The client's bytes, and the replies to it.
     struct Pipe<'a> {
         sent: &'a [u8],
         got: Vec<u8>,

@@ -1,22 +1,21 @@
-//! Reads of one queue, on the thread of that queue: it chooses legs, sends reads to them by a ring of its own, and gets
-//! what they return. The thread of the mirror is not involved, except where [`iodyno_mirror::shared`] demands it.
+//! Reads of one queue, on the thread of that queue: it chooses legs, reads from them with its own ring, and gets the
+//! data. The thread of the mirror is involved only where [`iodyno_mirror::shared`] requires it.
 //!
-//! The ring also waits for what else wakes the thread: sockets, events of guests, and replies of the thread of the
-//! mirror.
+//! The ring also waits for other events of the thread: sockets, guest notifications, and replies of the mirror's
+//! thread.
 //!
-//! # What must hold
+//! # Invariants
 //!
-//! - A read owns a slot of the ring with its buffer until the kernel returns it, also if the read was given up: no
-//!   buffer of a client is ever given to the kernel.
-//! - A read is chosen for a leg, or goes to the thread of the mirror. What fails, or waits on a leg that was dropped,
-//!   goes there as well. A leg that is silent is reported there; what it still holds is given up when the leg was
-//!   dropped.
-//! - The places of a leg are those of all queues: see [`iodyno_mirror::shared`]. Reads that wait for a place are sorted
-//!   and merged within this queue.
-//! - A thread with reads in its ring waits for nothing but its ring: the places of its reads are needed by others.
-//! - Nothing is allocated for a read, once lists have their length.
-//! - The buffers of a ring are those of an earlier one, if there was one ([`Queues::take_arena`]). They go back when
-//!   the kernel has returned all of them; a queue whose leg does not return them is not used again.
+//! - A read owns a ring slot with its buffer until the kernel returns it, even after the read was abandoned. The kernel
+//!   never gets a client's buffer.
+//! - A read goes to a leg or to the thread of the mirror. Reads that fail, or wait on a dropped leg, also go to the
+//!   mirror's thread. A silent leg is reported there; its reads are abandoned when the leg is dropped.
+//! - All queues share the places of a leg: see [`iodyno_mirror::shared`]. Reads that wait for a place are sorted and
+//!   merged within this queue.
+//! - A thread with reads in its ring waits only on its ring: others need the places of its reads.
+//! - Reads do not allocate, once lists have grown.
+//! - A ring reuses the buffers of an earlier one, if any ([`Queues::take_arena`]). They are returned after the kernel
+//!   has released all of them. A queue whose leg never returns them is not used again.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -38,17 +37,17 @@ const MOST_SLOTS: usize = 40;
 const MOST_READS: u32 = 1024;
 /// Bytes that are received at a time.
 const MOST_RECEIVED: u32 = 64 << 10;
-/// Files of the ring: those of the legs, the event of this thread, the stream, and what it watches.
+/// Files of the ring: the legs, this thread's event, the stream, and the watched files.
 const WAKE_FILE: u32 = MOST_LEGS as u32;
 const STREAM_FILE: u32 = WAKE_FILE + 1;
 const FIRST_WATCHED: u32 = STREAM_FILE + 1;
 /// Slots beyond those of reads: for the event, and for the stream.
 const EXTRA_SLOTS: u32 = 2;
 
-/// A read that has ended, or does not go on here.
+/// A read that has ended, or was handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// The number that it was given.
+    /// Its cookie from [`Reader::read`].
     pub cookie: u64,
     /// Start, bytes.
     pub offset: u64,
@@ -68,7 +67,7 @@ pub enum Outcome {
         /// Start in its buffer, bytes.
         at: u32,
     },
-    /// The mirror has to read it. The leg that failed, and its error.
+    /// The mirror must read it. The leg that failed, and its error.
     HandedOver(Option<(usize, Errno)>),
 }
 
@@ -131,13 +130,13 @@ pub struct Reader {
     lists: Vec<Vec<u32>>,
     flights: Vec<Option<InFlightRead>>,
     free_slots: Vec<u32>,
-    /// Slots whose bytes were passed on by the last turn.
+    /// Slots whose bytes the last turn passed on.
     delivered: Vec<u32>,
     ended: Vec<Ended>,
     ready: Vec<u32>,
     woken: bool,
     listening: bool,
-    /// Bytes of the stream are waited for, and the result when they came.
+    /// A receive on the stream is in flight; `received` gets its result.
     receiving: bool,
     received: Option<i32>,
     watched: Vec<Watched>,
@@ -148,7 +147,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A ring that can watch this number of files. If a queue of the mirror is free, it is one.
+    /// Creates a ring that can watch this number of files. It becomes a queue of the mirror if one is free.
     ///
     /// # Errors
     /// Those of io_uring and of eventfd(2).
@@ -218,7 +217,7 @@ impl Reader {
         self.free_reads.len() < self.reads.len()
     }
 
-    /// Begins a read. `false`: it has to go to the thread of the mirror.
+    /// Starts a read. `false`: it must go to the thread of the mirror.
     pub fn read(&mut self, cookie: u64, offset: u64, length: u32) -> bool {
         let Some(number) = self.number.filter(|_| length <= SLOT_BYTES) else {
             return false;
@@ -232,7 +231,7 @@ impl Reader {
         let Some(policy) = &mut self.policy else {
             return false;
         };
-        // Before anything else is looked at: see `iodyno_mirror::shared`.
+        // This must come first: see `iodyno_mirror::shared`.
         let mut legs = published.readable(offset, length);
         for leg in 0..MOST_LEGS {
             if !self.legs.get(leg).is_some_and(|leg| leg.open) {
@@ -304,7 +303,7 @@ impl Reader {
             let leg = &mut self.legs[at];
             let file = match &known.file {
                 Some(file) if !leg.open => file.try_clone().ok(),
-                // A ring has to have a file in each place.
+                // Each index of the ring needs a file.
                 None if leg.open && in_flight => {
                     complete = false;
                     None
@@ -326,7 +325,7 @@ impl Reader {
         }
     }
 
-    /// Watches another file by this number from now on.
+    /// Watches another file under this number from now on.
     ///
     /// # Errors
     /// Those of dup(2) and io_uring_register(2).
@@ -349,8 +348,8 @@ impl Reader {
         }
     }
 
-    /// Issues what can be issued, and waits until something happened, but at most this long, ns. Bytes of reads that
-    /// ended before are gone.
+    /// Issues what can be issued, and waits for an event, at most `most_ns`. Data of reads that ended before become
+    /// invalid.
     ///
     /// # Errors
     /// The ring failed.
@@ -366,7 +365,7 @@ impl Reader {
         }
         self.submit();
         let waits = !self.woken && self.ready.is_empty() && self.received.is_none();
-        // What was issued may hang, and what waits may wait for a leg that was dropped.
+        // Issued reads may hang, and waiting ones may wait for a dropped leg.
         let busy = self.is_busy();
         let time = self.clock.now();
         if busy && time >= self.look {
@@ -396,7 +395,7 @@ impl Reader {
         self.flights.len() as u32 - 1
     }
 
-    /// The stream that is received.
+    /// Sets the stream to receive from.
     ///
     /// # Errors
     /// Those of dup(2) and io_uring_register(2).
@@ -404,7 +403,7 @@ impl Reader {
         self.backend.replace_file(STREAM_FILE, copy(stream)?)
     }
 
-    /// Waits for bytes of the stream, from the next turn on. Those that were received before are gone.
+    /// Receives from the stream, from the next turn on. Bytes received before become invalid.
     pub fn receive(&mut self) {
         if !std::mem::replace(&mut self.receiving, true) {
             let op = of_file(STREAM_FILE, MOST_RECEIVED);
@@ -412,7 +411,7 @@ impl Reader {
         }
     }
 
-    /// Bytes of the stream that have come; none: it has ended.
+    /// Received bytes of the stream; empty at its end.
     pub fn received(&mut self) -> Option<&[u8]> {
         let result = self.received.take()?;
         let slot = self.stream_slot();
@@ -434,7 +433,7 @@ impl Reader {
         std::mem::take(&mut self.woken)
     }
 
-    /// What a read returned, until the next turn.
+    /// The data of a read, valid until the next turn.
     pub fn bytes(&mut self, ended: &Ended) -> &[u8] {
         match ended.outcome {
             Outcome::Read { slot, at } => {
@@ -459,7 +458,7 @@ impl Reader {
                 self.issue(leg);
                 board.counted(number, leg, &self.legs[leg].queue);
             }
-            // It does not need them any more.
+            // It no longer needs them.
             while !self.legs[leg].queue.waits() && board.take_granted(number, leg) {
                 self.give_back(leg);
             }
@@ -477,7 +476,7 @@ impl Reader {
         }
     }
 
-    /// Hands over what waits for a leg that was dropped.
+    /// Hands over reads that wait for a dropped leg.
     fn withdraw(&mut self, leg: usize) {
         while let Some(entry) = self.legs[leg].queue.withdraw() {
             self.hand_over(entry, None);
@@ -592,7 +591,7 @@ impl Reader {
                     self.end(entry, Outcome::Read { slot, at });
                     at += length;
                 }
-                // One bad sector does not fail what was merged with it: the mirror reads each again, from any leg.
+                // One bad sector must not fail the reads merged with it: the mirror retries each from any leg.
                 Some(_) if at == 0 && reads_of_one(flight.length, &self.reads, entry) => {
                     let failed = error.map(|errno| (flight.leg, errno));
                     self.hand_over(entry, failed);
@@ -604,7 +603,7 @@ impl Reader {
         self.delivered.push(slot);
     }
 
-    /// Silent legs are reported, and what is on legs that were dropped is given up.
+    /// Reports silent legs, and abandons reads on dropped legs.
     fn look_at_legs(&mut self, now: u64) {
         let in_sync = self.queues.in_sync();
         let mut silent = LegSet::NONE;
@@ -648,7 +647,7 @@ impl Drop for Reader {
             flight.given_up = true;
         }
         self.backend.cancel_all();
-        // The memory of what a leg does not return is never freed.
+        // Memory of reads that a leg does not return is never freed.
         let deadline = self.clock.now() + LOOK_NS;
         while (self.is_in_flight() || self.listening || self.receiving)
             && self.clock.now() < deadline
@@ -671,7 +670,7 @@ impl Drop for Reader {
             }
         }
         let policy = self.policy.take();
-        // The ring closes its files a moment after its own end.
+        // The ring closes its files shortly after its own end.
         for leg in 0..self.legs.len() {
             if let Ok(file) = copy(&self.wake) {
                 let _ = self.backend.replace_file(leg as u32, file);

@@ -1,8 +1,8 @@
-//! The threads that serve the rings of a client of vhost-user: each reads from legs itself ([`crate::reader`]) and has
-//! one ring or several. The thread that gets the messages of the client gives them their rings and what else they need,
-//! by [`RingCommands`].
+//! The threads that serve the rings of a vhost-user client. Each reads from legs itself ([`crate::reader`]) and serves
+//! one or several rings. The thread that receives the client's messages passes rings and settings to them by
+//! [`RingCommands`].
 //!
-//! What must hold is said in [`crate::vhost_user`].
+//! For the invariants see [`crate::vhost_user`].
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -32,10 +32,10 @@ const MOST_IN_FLIGHT: usize = MOST_DESCRIPTORS as usize * MOST_QUEUES as usize;
 const MOST_BYTES: usize = 32 << 20;
 /// Bytes of the buffers that a thread keeps for its next requests.
 const SPARE_BYTES: usize = 4 << 20;
-/// Between two looks at whether the server ends, while a ring is stopped, ns.
+/// How often to check whether the server ends while stopping a ring, ns.
 const LOOK_NS: u64 = 100_000_000;
 
-/// What a client has set up for all its rings.
+/// A client's settings for all its rings.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     pub(crate) disk: Disk,
@@ -43,23 +43,23 @@ pub(crate) struct Setup {
     /// The client's choice of a write cache.
     pub(crate) writeback: bool,
     pub(crate) memory: ClientMemory,
-    /// What the client keeps for the next server.
+    /// The record that the client keeps for the next server.
     pub(crate) record: Option<InFlightRecord>,
 }
 
-/// A ring, and what the disk needs for its requests.
+/// A ring, and the disk state for its requests.
 #[derive(Debug)]
 pub(crate) struct DiskRing {
     pub(crate) ring: Ring,
     /// By the head of their chain, in flight or not.
     requests: Vec<RequestState>,
-    /// There may be requests to take.
+    /// Requests may be waiting.
     due: bool,
     /// Requests that another server has left, by the head of their chain: they are carried out first.
     left: VecDeque<u16>,
 }
 
-/// What a request needs until it is answered; its lists are used again.
+/// State of a request until it is answered; its lists are reused.
 #[derive(Debug, Default)]
 struct RequestState {
     place: ReplyPlace,
@@ -78,13 +78,13 @@ impl DiskRing {
     }
 }
 
-/// What a thread of rings is to do between two requests.
+/// A command that a ring thread runs between two requests.
 type RingCommand = Box<dyn FnOnce(&mut RingThread) + Send>;
 
-/// The way to a thread of rings. It ends when this is dropped.
+/// Sends commands to a ring thread. Dropping it ends the thread.
 #[derive(Debug)]
 pub(crate) struct RingCommands {
-    /// `None`: it ends.
+    /// `None`: the thread ends.
     sender: Option<Sender<RingCommand>>,
     wake: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
@@ -103,7 +103,7 @@ impl RingCommands {
     ) -> Result<T> {
         let (sender, answer) = sync_channel(1);
         let command: RingCommand = Box::new(move |thread| {
-            // The caller waits for it.
+            // The caller waits for the result.
             let _ = sender.send(work(thread));
         });
         let sender = self.sender.as_ref().ok_or(Error::Disconnected)?;
@@ -112,7 +112,7 @@ impl RingCommands {
         answer.recv().map_err(|_| Error::Disconnected)
     }
 
-    /// Tells the thread to end.
+    /// Ends the thread.
     pub(crate) fn end(&mut self) {
         self.sender = None;
         signal(Some(&self.wake));
@@ -123,13 +123,13 @@ impl Drop for RingCommands {
     fn drop(&mut self) {
         self.end();
         if let Some(thread) = self.thread.take() {
-            // What made it fail was told to the client.
+            // Its failure was reported to the client.
             let _ = thread.join();
         }
     }
 }
 
-/// The rings of a thread by their numbers. `None`: another thread has it, or it does not run.
+/// The rings of a thread by number. `None`: another thread has the ring, or it is stopped.
 #[derive(Debug)]
 struct Rings(Vec<Option<Box<DiskRing>>>);
 
@@ -139,7 +139,7 @@ impl Rings {
         rings.filter_map(|(number, ring)| Some((number, &**ring.as_ref()?)))
     }
 
-    /// Where the answer to a request in flight goes.
+    /// Where to write the reply of a request in flight.
     fn place(&self, number: usize, head: u16) -> &ReplyPlace {
         &self[number].requests[usize::from(head)].place
     }
@@ -167,7 +167,7 @@ pub(crate) struct RingThread {
     setup: Setup,
     reader: Reader,
     buffers: BufferPool<SPARE_BYTES>,
-    /// What a request sends; the list is used again.
+    /// The data that a request sends; the list is reused.
     sent: Segments,
     handle: Handle,
     reply: ReplyTo,
@@ -180,7 +180,7 @@ pub(crate) struct RingThread {
 }
 
 impl RingThread {
-    /// For this thread, with this queue of the mirror.
+    /// Creates the state of this thread, with this queue of the mirror.
     ///
     /// # Errors
     /// Those of io_uring and of eventfd(2).
@@ -243,7 +243,7 @@ impl RingThread {
         Ok(commands)
     }
 
-    /// Serves its rings until its [`RingCommands`] end. If it fails, the socket of the client is shut down.
+    /// Serves its rings until its [`RingCommands`] end. On failure, shuts down the client's socket.
     pub(crate) fn serve(mut self, socket: &UnixStream) {
         if self.run().is_err() {
             let _ = socket.shutdown(Shutdown::Both);
@@ -266,7 +266,7 @@ impl RingThread {
 
     // ---- Commands ----
 
-    /// Begins to serve a ring, or goes on with one that it has, by this event.
+    /// Starts a ring, or continues one that it has, with this event.
     ///
     /// # Errors
     /// Those of io_uring.
@@ -291,7 +291,7 @@ impl RingThread {
         Ok(())
     }
 
-    /// Stops a ring when all its requests were answered, and returns it.
+    /// Stops a ring after all its requests were answered, and returns it.
     ///
     /// # Errors
     /// The server ends.
@@ -302,7 +302,7 @@ impl RingThread {
         self.rings.0[number].take().ok_or(Error::InvalidParam)
     }
 
-    /// Uses another setup when all requests were answered.
+    /// Uses another setup after all requests were answered.
     ///
     /// # Errors
     /// The server ends.
@@ -312,22 +312,22 @@ impl RingThread {
         Ok(())
     }
 
-    /// Does something with a ring that it has.
+    /// Runs `work` with a ring of this thread.
     ///
     /// # Errors
-    /// It does not have it; those of `work`.
+    /// The thread does not have the ring; errors of `work`.
     pub(crate) fn with_ring<T>(
         &mut self,
         number: usize,
         work: impl FnOnce(&mut Ring, &GuestMemoryMmap) -> Result<T>,
     ) -> Result<T> {
         let ring = self.rings.0[number].as_mut().ok_or(Error::InvalidParam)?;
-        // It may run from now on.
+        // The ring may run from now on.
         ring.due = true;
         work(&mut ring.ring, self.setup.memory.guest())
     }
 
-    /// Waits until all requests of a ring, or of all, have been answered. None is taken meanwhile.
+    /// Waits until all requests of one ring, or of all, were answered. Takes no requests meanwhile.
     fn drain(&mut self, number: Option<usize>) -> Result<()> {
         let in_flight = |thread: &RingThread| {
             let mut rings = thread.rings.iter();
@@ -347,8 +347,8 @@ impl RingThread {
 
     // ---- Requests ----
 
-    /// Waits for a command, a reply, the end of a read, or a request in a ring that runs, but at most this long, ns.
-    /// Answers what has ended.
+    /// Waits at most `most_ns` for a command, a reply, the end of a read, or a request in a running ring. Answers
+    /// requests that have ended.
     fn wait(&mut self, most_ns: Option<u64>) -> io::Result<()> {
         for (number, ring) in self.rings.iter() {
             if ring.ring.runs() {
@@ -387,7 +387,7 @@ impl RingThread {
         Ok(())
     }
 
-    /// A read has ended, or goes on in the thread of the mirror.
+    /// A read has ended, or continues in the thread of the mirror.
     fn read(&mut self, ended: &Ended) {
         match ended.outcome {
             Outcome::Read { .. } => {
@@ -414,7 +414,7 @@ impl RingThread {
         }
     }
 
-    /// Takes what is in the rings, and tells the client what was answered.
+    /// Takes the requests of all rings, and notifies the client of replies.
     fn look_at_all(&mut self) {
         for number in 0..self.rings.0.len() {
             if self.rings.0[number].is_some() {
@@ -424,7 +424,7 @@ impl RingThread {
         self.notify();
     }
 
-    /// Takes what is in a ring.
+    /// Takes the requests of a ring.
     fn look(&mut self, number: usize) {
         let ring = &mut self.rings[number];
         if !ring.ring.runs() || !std::mem::take(&mut ring.due) {
@@ -470,7 +470,7 @@ impl RingThread {
         }
     }
 
-    /// Begins the request whose chain begins with this descriptor.
+    /// Starts the request whose chain begins with this descriptor.
     fn begin(&mut self, number: usize, head: u16) -> Step {
         let buffer = self.buffers.take(0);
         let DiskRing { ring, requests, .. } = &mut self.rings[number];
@@ -530,7 +530,7 @@ impl RingThread {
         Step::Taken
     }
 
-    /// Gives the chain of a request whose answer was written back to the client.
+    /// Returns the chain of an answered request to the client.
     fn answered(&mut self, number: usize, head: u16, written: u32) {
         let DiskRing { ring, requests, .. } = &mut self.rings[number];
         self.bytes -= std::mem::take(&mut requests[usize::from(head)].bytes);
@@ -544,7 +544,7 @@ impl RingThread {
         }
     }
 
-    /// Notifies the client of what was answered, where it wants to know.
+    /// Notifies the client of replies, where it wants that.
     fn notify(&mut self) {
         let memory = self.setup.memory.guest();
         for ring in self.rings.0.iter_mut().flatten() {
@@ -558,7 +558,7 @@ fn of_cookie(cookie: u64) -> (usize, u16) {
     ((cookie >> 32) as usize, cookie as u16)
 }
 
-/// What became of the next request.
+/// The outcome of taking a request.
 enum Step {
     Taken,
     Empty,

@@ -1,18 +1,18 @@
-//! A disk for the guests of a virtual machine monitor: the server's side of vhost-user, for block devices.
+//! A disk for the guests of a virtual machine monitor: the device side of vhost-user, for block devices.
 //!
-//! [`iodyno_vhost`] answers the messages and checks rings; [`crate::virtio_blk`] reads the requests. A thread gets the
-//! messages of a connection; its rings are served by [`crate::ring_thread`].
+//! [`iodyno_vhost`] answers the messages and checks rings; [`crate::virtio_blk`] reads the requests. One thread
+//! receives the messages of a connection; [`crate::ring_thread`] serves its rings.
 //!
-//! # What must hold
+//! # Invariants
 //!
-//! - Nothing in the memory of a client is used after its connection has ended. Requests in flight end as well; their
-//!   answers are dropped.
-//! - Memory and the record of requests in flight are exchanged when all requests of all rings were answered. All
-//!   threads have let go of what was there before when the message is answered.
-//! - Each ring that starts is served by another thread, while there are free queues of the mirror; then by the thread
-//!   that has the fewest. A thread keeps its queue until the connection ends.
-//! - If the client keeps a record of requests in flight ([`InFlightRecord`]), each is recorded before it begins, until
-//!   its answer can be seen. A ring that starts with requests in its record carries them out first, in order of
+//! - The memory of a client is not used after its connection has ended. Its requests in flight are waited for, and
+//!   their replies dropped.
+//! - Memory and the record of requests in flight are replaced only after all requests of all rings were answered. All
+//!   threads have released the old ones before the message is answered.
+//! - Each new ring gets its own thread while the mirror has free queues, otherwise the thread with the fewest rings. A
+//!   thread keeps its queue until the connection ends.
+//! - If the client keeps a record of requests in flight ([`InFlightRecord`]), each request is in it before it starts
+//!   and until its reply is visible. A ring that starts with requests in its record first executes them, in order of
 //!   arrival.
 
 use std::fs::File;
@@ -32,10 +32,10 @@ use crate::queue::Handle;
 use crate::ring_thread::{DiskRing, RingCommands, RingThread, Setup};
 use crate::virtio_blk::{Disk, MOST_QUEUES};
 
-/// Serves one client until it leaves, or `stopping` is set and its socket is shut down.
+/// Serves one client until it leaves, or until `stopping` is set and its socket is shut down.
 ///
 /// # Errors
-/// Those of the connection, and of what the client asks for.
+/// Those of the connection and of the client's messages.
 pub fn serve(
     stream: UnixStream,
     disk: Disk,
@@ -67,7 +67,7 @@ pub fn serve(
         .name("messages".to_owned())
         .spawn(move || {
             let ended = iodyno_vhost::serve(stream, device, |_| ());
-            // Other descriptors of this socket are open: the client has to learn of the end now.
+            // Other descriptors of this socket are open, but the client must see the end now.
             let _ = other.shutdown(Shutdown::Both);
             ended
         })?;
@@ -81,7 +81,7 @@ pub fn serve(
 /// Where a ring is.
 #[derive(Debug)]
 enum RingHome {
-    /// It does not run.
+    /// Stopped.
     Here(Box<DiskRing>),
     /// The thread with this number has it.
     At(usize),
@@ -117,7 +117,7 @@ impl BlockDevice {
         Ok(self.threads.len() - 1)
     }
 
-    /// All threads use what was set up last, when all requests were answered.
+    /// Makes all threads use the latest setup, after all requests were answered.
     fn changed(&mut self) -> Result<()> {
         for thread in &self.threads {
             let setup = self.setup.clone();

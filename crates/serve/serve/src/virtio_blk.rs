@@ -1,9 +1,8 @@
 //! Requests of a virtio block device, read from the memory of a client and answered there.
 //!
-//! Source: Virtual I/O Device (VIRTIO) 1.2, section 5.2. What a client writes is never trusted: a chain is read once,
-//! its lengths are limited before anything is allocated, and its addresses are checked by each access. The data of a
-//! write are copied before the request goes on, because a client may change them meanwhile. Lists and buffers are used
-//! again.
+//! Source: Virtual I/O Device (VIRTIO) 1.2, section 5.2. Input of clients is untrusted: a chain is read once, its
+//! lengths are limited before any allocation, and each access checks its addresses. The data of a write are copied
+//! before the request continues, because a client may change them meanwhile. Lists and buffers are reused.
 
 use iodyno_mirror::core::{Access, Errno};
 use iodyno_vhost::{DescriptorTable, visit_chain};
@@ -42,8 +41,8 @@ const STATUS_UNSUPP: u8 = 2;
 
 const EOPNOTSUPP: Errno = 95;
 
-/// The request has to be durable before it completes only where this was not negotiated, or the client switched the
-/// cache off.
+/// A request must be durable before it completes if this was not negotiated, or if the client disabled the write-back
+/// cache.
 const F_FLUSH: u64 = 1 << 9;
 const F_SIZE_MAX: u64 = 1 << 1;
 const F_SEG_MAX: u64 = 1 << 2;
@@ -53,7 +52,7 @@ const F_MQ: u64 = 1 << 12;
 const F_DISCARD: u64 = 1 << 13;
 const F_WRITE_ZEROES: u64 = 1 << 14;
 
-/// What is served as a disk.
+/// An export served as a disk.
 #[derive(Debug, Clone, Copy)]
 pub struct Disk {
     /// Its length and unit, and whether trims are offered.
@@ -63,7 +62,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A disk that is known by a UUID.
+    /// A disk identified by a UUID.
     pub fn new(export: Export, id: Uuid) -> Disk {
         let text = id.simple().to_string();
         Disk {
@@ -86,7 +85,7 @@ impl Disk {
         features & F_FLUSH == 0 || (features & F_CONFIG_WCE != 0 && !writeback)
     }
 
-    /// A part of the configuration; beyond its end are zeros.
+    /// Reads a part of the configuration; zeros past its end.
     pub fn config(&self, writeback: bool, offset: usize, length: usize) -> Vec<u8> {
         let mut config = [0; CONFIG_BYTES];
         let mut put = |at: usize, bytes: &[u8]| config[at..at + bytes.len()].copy_from_slice(bytes);
@@ -117,8 +116,7 @@ impl Disk {
         }
     }
 
-    /// Reads the request whose chain begins with `head`. `None`: it has no place for a status, so that it cannot be
-    /// answered.
+    /// Reads the request whose chain begins with `head`. `None`: without room for a status it cannot be answered.
     pub fn request(
         &self,
         memory: &GuestMemoryMmap,
@@ -230,7 +228,7 @@ impl Disk {
 /// Room for a request, of any content.
 #[derive(Debug)]
 pub struct Room<'a> {
-    /// For what it sends, while it is read.
+    /// For the data it sends, while it is parsed.
     pub sent: &'a mut Segments,
     /// For the place of its answer.
     pub place: &'a mut ReplyPlace,
@@ -247,7 +245,7 @@ impl Segments {
         self.0.iter().map(|(_, length)| u64::from(*length)).sum()
     }
 
-    /// Adds one. Beyond what any request may have, the last one is replaced.
+    /// Adds a segment. Past the maximum of a request, the last segment is replaced.
     fn add(&mut self, segment: (GuestAddress, u32)) {
         if self.0.len() > MOST_SEGMENTS as usize + 2 {
             self.0.pop();
@@ -290,12 +288,12 @@ impl Segments {
     }
 }
 
-/// What a request asks for.
+/// A parsed request.
 #[derive(Debug)]
 pub enum DiskRequest {
-    /// An access to the disk; as in [`crate::queue::Request`].
+    /// An access to the disk; see [`crate::queue::Request`].
     Access {
-        /// What it does.
+        /// The access.
         access: Access,
         /// Start, bytes.
         offset: u64,
@@ -339,7 +337,7 @@ impl DiskRequest {
     }
 }
 
-/// Where the answer to a request goes in the memory of the client.
+/// Where to write the reply of a request in the client's memory.
 #[derive(Debug, Default)]
 pub struct ReplyPlace {
     data: Segments,
@@ -347,7 +345,7 @@ pub struct ReplyPlace {
 }
 
 impl ReplyPlace {
-    /// Answers: what was read, or the error. Returns the bytes that were written.
+    /// Writes the reply: the data read, or the error. Returns the number of bytes written.
     pub fn answer(&self, memory: &GuestMemoryMmap, result: Result<&[u8], Errno>) -> u32 {
         let status = match result {
             Ok(data) => self.data.write(memory, data),
@@ -369,7 +367,7 @@ impl ReplyPlace {
         let status = written.err().unwrap_or(STATUS_OK);
         match memory.write_obj(status, self.status) {
             Ok(()) => written.unwrap_or(0) + 1,
-            // The client gave an address that it does not share.
+            // The client gave an address outside its shared memory.
             Err(_) => 0,
         }
     }

@@ -1,11 +1,11 @@
-//! A mirror as one file of this host: the server's side of FUSE, for a file system that consists of one file.
+//! A mirror as one file of this host: a FUSE file system that consists of one file.
 //!
 //! Source: the kernel's `include/uapi/linux/fuse.h`, version 7.31 and later. The file system is mounted on an empty
 //! file, which then has the length of the mirror. `losetup --direct-io=on` makes a block device of it. Threads of a
 //! session read requests and send them to the thread of the mirror, which writes replies to `/dev/fuse` itself.
 //!
-//! The file is not cached: each read and write of it is one of the mirror. Of a write, whole units of the mirror are
-//! written; a write that begins within a unit, or is shorter, is refused, because it would not be atomic.
+//! The file is not cached: each read and write goes to the mirror. Writes transfer whole units of the mirror. A write
+//! that starts within a unit, or is shorter than one, is refused, because it would not be atomic.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -40,7 +40,7 @@ const OPEN_FLAGS: u32 = 1 | 1 << 6;
 const MOST_REQUESTS: u16 = 256;
 /// Bytes of a page.
 const PAGE: u32 = 4096;
-/// Requests of a batch: each has a buffer of more than 1 MiB, which is in memory if all memory of the process is.
+/// Requests of a batch. Each has a buffer of more than 1 MiB, which is resident if the process locks its memory.
 const BATCH: usize = 16;
 /// Requests in flight.
 const MOST_IN_FLIGHT: usize = 1024;
@@ -66,12 +66,11 @@ pub struct FuseFront {
 }
 
 impl FuseFront {
-    /// Mounts a mirror on an empty file, which is made if there is none, and serves it. What a server that was killed
-    /// left mounted there is unmounted before.
+    /// Mounts a mirror on an empty file, which is created if missing, and serves it. First unmounts what a killed
+    /// server left there.
     ///
     /// # Errors
-    /// There is something else at this path, this process may not mount, or there is no FUSE; the transport is not
-    /// there.
+    /// The path is not an empty file, this process may not mount, FUSE is missing, or the transport is unavailable.
     pub fn start(
         path: &Path,
         export: Export,
@@ -110,7 +109,7 @@ impl FuseFront {
             user: rustix::process::geteuid().as_raw(),
             group: rustix::process::getegid().as_raw(),
         };
-        // Nobody sends to the channel.
+        // The channel stays unused.
         let (reply, _) = ReplyTo::new(1);
         let reply = reply.directly(Arc::clone(&front.requests) as Arc<dyn Direct>);
         let worker = || {
@@ -125,7 +124,7 @@ impl FuseFront {
         Ok(front)
     }
 
-    /// How requests come from the kernel.
+    /// The transport of requests from the kernel.
     #[must_use]
     pub fn transport(&self) -> Option<&Used> {
         self.session.as_ref().map(Session::used)
@@ -133,11 +132,11 @@ impl FuseFront {
 }
 
 impl Drop for FuseFront {
-    /// Unmounts the file, when the mirror has ended. Who still has it open gets errors.
+    /// Unmounts the file after the mirror has ended. Programs that have it open get errors.
     fn drop(&mut self) {
         self.requests.end();
         if let Some(session) = self.session.take() {
-            // It has failed if somebody unmounted the file: then nobody uses it.
+            // Fails if the file was unmounted: then it is unused.
             let _ = session.end();
         }
         if self.created {
@@ -187,7 +186,7 @@ impl Requests {
         (!table.ended).then_some(table)
     }
 
-    /// The mirror has ended: what it had is answered by an error, as all later requests are.
+    /// After the end of the mirror, its pending requests and all later ones get an error.
     fn end(&self) {
         let mut table = self.table();
         table.ended = true;
@@ -221,13 +220,13 @@ impl Direct for Requests {
     }
 }
 
-/// What the reply to a request has, if it succeeds.
+/// The content of a successful reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Nothing,
     /// The number of bytes that were written.
     Written(u32),
-    /// A part of what was read.
+    /// A part of the data read.
     Read {
         skip: u32,
         length: u32,
@@ -254,7 +253,7 @@ impl Worker for FileWorker {
 
 impl FileWorker {
     fn take(&self, mut message: Message) {
-        // What is not a request is dropped: the kernel does not send it.
+        // Invalid requests are dropped: the kernel does not send them.
         let asked = match self.file.request(message.request()) {
             None => return,
             Some(RequestOutcome::Silence) => return message.answer(0),
@@ -323,7 +322,7 @@ enum RequestOutcome {
     Access(MirrorAccess),
 }
 
-/// As in [`crate::queue::Request`].
+/// See [`crate::queue::Request`].
 #[derive(Debug, PartialEq, Eq)]
 struct MirrorAccess {
     access: Access,
@@ -336,7 +335,7 @@ struct MirrorAccess {
 }
 
 impl ServedFile {
-    /// What a request asks for. `None`: this is not a request.
+    /// Parses a request. `None`: it is invalid.
     fn request(&self, message: &[u8]) -> Option<RequestOutcome> {
         let (header, body) = message.split_at_checked(HEADER)?;
         let asked = match u32_at(header, 4)? {
@@ -366,7 +365,7 @@ impl ServedFile {
                 answer: Answer::Nothing,
             }),
             FALLOCATE => (self.zeros(body)).unwrap_or(RequestOutcome::Now(Err(Errno::OPNOTSUPP))),
-            // The kernel does not ask again.
+            // After this, the kernel stops sending this opcode.
             _ => RequestOutcome::Now(Err(Errno::NOSYS)),
         };
         Some(asked)
@@ -430,7 +429,7 @@ impl ServedFile {
         if length == 0 {
             return Some(RequestOutcome::Now(Ok(Vec::new())));
         }
-        // What is read is rounded to whole units.
+        // Reads are rounded to whole units.
         let unit = u64::from(self.export.unit);
         let (start, end) = (
             offset / unit * unit,
@@ -458,7 +457,7 @@ impl ServedFile {
         if size == 0 {
             return Some(RequestOutcome::Now(Ok(vec![0; 8])));
         }
-        // The kernel divides long writes by the pages of their memory. What remains comes again.
+        // The kernel splits long writes by the pages of their memory. It sends the rest again.
         let whole = size - size % self.export.unit;
         match self.inside(offset, whole.into())? {
             _ if whole == 0 => None,

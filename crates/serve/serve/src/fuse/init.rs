@@ -1,4 +1,4 @@
-//! What transports agree on with the kernel, beside what a server agrees on itself.
+//! The features that transports negotiate with the kernel, in addition to those of the server.
 
 use super::protocol::{HEADER, REPLY_HEADER, u32_at};
 
@@ -15,14 +15,15 @@ const AGREED: usize = REPLY_HEADER + 12;
 const AGREED_MORE: usize = REPLY_HEADER + 32;
 const STACKED: usize = REPLY_HEADER + 36;
 
-/// What was agreed on.
+/// The negotiated features.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Agreed {
     pub(super) io_uring: bool,
     pub(super) passthrough: bool,
 }
 
-/// Adds what is wanted and offered to the reply to an `INIT`. `None`: the reply does not agree on a protocol.
+/// Adds the wanted and offered features to the reply to an `INIT`. `None`: the reply does not accept a protocol
+/// version.
 pub(super) fn agree(request: &[u8], reply: &mut [u8], wanted: Agreed) -> Option<Agreed> {
     let complete = u32_at(reply, 0)? as usize >= STACKED + 4 && reply.len() >= STACKED + 4;
     let refused = u32_at(reply, 4)? != 0 || u32_at(reply, REPLY_HEADER) != u32_at(request, HEADER);
@@ -37,7 +38,7 @@ pub(super) fn agree(request: &[u8], reply: &mut [u8], wanted: Agreed) -> Option<
     let (mut agreed, mut more) = (u32_at(reply, AGREED)?, u32_at(reply, AGREED_MORE)?);
     let found = Agreed {
         io_uring: wanted.io_uring && offered & IO_URING != 0,
-        // The kernel does not have both.
+        // The kernel does not support both at once.
         passthrough: wanted.passthrough && offered & PASSTHROUGH != 0 && agreed & WRITEBACK == 0,
     };
     if found.io_uring {

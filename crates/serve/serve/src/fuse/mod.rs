@@ -1,9 +1,8 @@
-//! FUSE on this host: mounts, and the transports by which the kernel's requests come.
+//! FUSE on this host: mounts, and the transports of the kernel's requests.
 //!
-//! [`session`] serves a file system by threads that call a [`Worker`]: one thread reads `/dev/fuse`, and with io_uring
-//! one for each CPU has the queues of the kernel. A [`Message`] is a request with the room for its reply, and may be
-//! answered by any thread. [`file`] is such a server, of a mirror as one file; that of folders is the crate
-//! `fileserver`.
+//! [`session`] serves a file system with threads that call a [`Worker`]. One thread reads `/dev/fuse`; with io_uring,
+//! one per CPU serves the kernel's queues. A [`Message`] is a request with room for its reply, and any thread may
+//! answer it. [`file`] is a server of a mirror as one file. The crate `fileserver` is a server of folders.
 
 pub mod file;
 mod init;
@@ -15,7 +14,7 @@ pub use file::FuseFront;
 pub use mount::{Mounted, abandon, unmount_stale};
 pub use session::{Message, Session, SpawnReader, Worker};
 
-/// How requests come from the kernel.
+/// The transport of the kernel's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// By io_uring if the kernel has it, otherwise by `/dev/fuse`.
@@ -26,10 +25,10 @@ pub enum Transport {
     IoUring,
 }
 
-/// What a server wants of a session.
+/// What a server requires of a session.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
-    /// How requests come.
+    /// The transport of requests.
     pub transport: Transport,
     /// The kernel reads and writes files in place of the server.
     pub passthrough: bool,
@@ -37,7 +36,7 @@ pub struct Wanted {
     pub batch: usize,
 }
 
-/// How requests of a session come.
+/// The transport that a session uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Used {
     /// By `/dev/fuse`; because io_uring was wanted and is not there for this reason.

@@ -17,10 +17,10 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::protocol::MOST_DATA;
 
-/// How long what is mounted may take to open its root.
+/// Timeout for opening the root of a stale mount.
 const STALE: Duration = Duration::from_secs(5);
 
-/// A mounted file system, which is unmounted when this is dropped. Programs that use it keep it until they leave it.
+/// A mounted file system, which is unmounted on drop. Programs that use it keep it until they leave it.
 #[derive(Debug)]
 pub struct Mounted {
     path: PathBuf,
@@ -29,19 +29,19 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts a file system on a file or folder. `mode` is the type of its root, with permissions; `options` are more
-    /// options of mount(8) for FUSE, each after a comma.
+    /// Mounts a file system on a file or folder. `mode` is the type of its root, with permissions. `options` are
+    /// additional mount(8) options for FUSE, each after a comma.
     ///
     /// # Errors
-    /// This process may not mount, or there is no FUSE.
+    /// This process may not mount, or FUSE is missing.
     pub fn on(path: &Path, mode: u32, options: &str, flags: MountFlags) -> io::Result<Mounted> {
         Mounted::of(Path::new("iodyno"), path, mode, options, flags)
     }
 
-    /// The same, with `source` as what the table of mounts shows in place of a device.
+    /// The same, with `source` as the device in the table of mounts.
     ///
     /// # Errors
-    /// As of [`Mounted::on`].
+    /// Those of [`Mounted::on`].
     pub fn of(
         source: &Path,
         path: &Path,
@@ -75,9 +75,9 @@ impl Mounted {
         Arc::clone(&self.device)
     }
 
-    /// Writes what the kernel has not written yet, and unmounts the file system, while requests are still answered. If
-    /// none ends for this long (`worked` counts them), all end with an error: the process waits for an answer of its
-    /// own, and could otherwise not end.
+    /// Syncs and unmounts the file system while requests are still answered. If no request ends within `limit`
+    /// (`worked` counts them), all end with an error: the process waits for its own answer, and could not exit
+    /// otherwise.
     pub(super) fn unmount(&mut self, limit: Duration, worked: impl Fn() -> u64) {
         if !std::mem::take(&mut self.mounted) {
             return;
@@ -106,8 +106,8 @@ impl Drop for Mounted {
     }
 }
 
-/// Does what may wait for an answer of a FUSE server in a thread of its own. `None`: it has not ended, and `progress`
-/// has been the same for this long; or no thread can be started.
+/// Runs in another thread what may wait for a reply of a FUSE server. `None`: it has not ended and `progress` has not
+/// changed for `limit`, or no thread can be started.
 fn within<T: Send + 'static>(
     limit: Duration,
     progress: impl Fn() -> u64,
@@ -126,19 +126,18 @@ fn within<T: Send + 'static>(
     }
 }
 
-/// Unmounts the file system of this server without waiting for requests, which end with an error, so that the process
-/// can end.
+/// Unmounts the file system of this server without waiting for requests. They end with an error, so the process can
+/// exit.
 pub fn abandon(path: &Path) {
     let _ = unmount(path, UnmountFlags::DETACH | UnmountFlags::FORCE);
 }
 
-/// Unmounts what a server that was killed left mounted on a path.
+/// Unmounts what a killed server left on a path.
 ///
 /// # Errors
-/// As umount(2); what is mounted there does not answer. A server that was killed lives on as long as one of its threads
-/// waits for storage.
+/// Those of umount(2); the mount does not answer. A killed server lives on while one of its threads waits for storage.
 pub fn unmount_stale(path: &Path) -> io::Result<()> {
-    // The kernel may still know its attributes, so it is opened.
+    // The kernel may have its attributes cached, so open it.
     let opened = path.to_owned();
     let opened = within(
         STALE,

@@ -1,4 +1,4 @@
-//! What all sides of FUSE know: opcodes, and the headers of requests and replies.
+//! Definitions for all sides of FUSE: opcodes, and the headers of requests and replies.
 //!
 //! Source: the kernel's `include/uapi/linux/fuse.h`, version 7.42.
 
@@ -8,7 +8,7 @@ pub const HEADER: usize = 40;
 pub const REPLY_HEADER: usize = 16;
 /// Bytes before the data of a `WRITE`.
 pub const WRITE_HEADER: usize = 80;
-/// Bytes of the data of a request, of which servers agree with the kernel.
+/// The largest data size of a request that servers negotiate, bytes.
 pub const MOST_DATA: u32 = 1 << 20;
 
 /// Defines the opcodes, and `name`, which finds the name of one.
@@ -27,7 +27,7 @@ macro_rules! opcodes {
     };
 }
 
-/// The opcodes that servers know by name.
+/// The opcodes that servers use by name.
 pub mod opcode {
     #![allow(missing_docs)]
     opcodes! {

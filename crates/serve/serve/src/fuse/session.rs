@@ -1,21 +1,21 @@
-//! The threads that get requests of a mounted file system, and the ways of replies.
+//! The threads that receive the requests of a mounted file system, and the paths of replies.
 //!
-//! One thread reads `/dev/fuse`: all requests, or with io_uring those to forget nodes only. The kernel's queues of
-//! io_uring, one for each CPU, are shared among as many threads as there are CPUs online. Each thread has a [`Worker`],
-//! which it gives all requests that are there as a batch. While a thread of `/dev/fuse` is held by a request, another
-//! one can go on in its place ([`SpawnReader`]).
+//! One thread reads `/dev/fuse`: all requests, or with io_uring only those to forget nodes. The kernel's io_uring
+//! queues, one per CPU, are distributed over as many threads as CPUs are online. Each thread has a [`Worker`], which
+//! gets all available requests as a batch. While a request blocks the thread of `/dev/fuse`, another one can continue
+//! in its place ([`SpawnReader`]).
 //!
-//! # What must hold
+//! # Invariants
 //!
-//! - Each request that expects a reply gets one: a [`Message`] that is dropped answers EIO.
-//! - A reply to a request of `/dev/fuse` may be written by any thread. Entries of a ring go back to its thread, which
-//!   is woken only if it sleeps.
-//! - io_uring is agreed on only when all rings have been made; if the kernel refuses an entry, it goes on by
+//! - Each request that expects a reply gets one: a dropped [`Message`] answers EIO.
+//! - Any thread may write the reply to a request of `/dev/fuse`. Ring entries return to the ring's thread, which is
+//!   woken only if it sleeps.
+//! - io_uring is negotiated only after all rings were created. If the kernel refuses an entry, the session continues on
 //!   `/dev/fuse`.
-//! - The memory of a request that was lent to a transfer is freed only when the transfer has ended; the thread of
-//!   `/dev/fuse` waits for all of them.
-//! - What a request asks for is not interrupted when its process gets a signal: requests to interrupt others are
-//!   dropped. The process ends when it has its reply.
+//! - Request memory lent to a transfer is freed only after the transfer has ended. The thread of `/dev/fuse` waits for
+//!   all of them.
+//! - A signal to the requesting process does not interrupt its request: interrupt requests are dropped. The process
+//!   ends after its reply.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -46,54 +46,53 @@ use super::{Transport, Used, Wanted};
 const PAGE: usize = 4096;
 /// Room of a request, of its reply, and for their alignment. A long request has a short reply.
 const BUFFER: usize = MOST_DATA as usize + 4 * PAGE;
-/// Entries of a ring for each CPU that is online, and for all of them. CPUs that are not online need one each.
+/// Ring entries per online CPU, and in total. Offline CPUs need one each.
 const ENTRIES: usize = 32;
 const ALL_ENTRIES: usize = 256;
-/// How long the kernel may take to ask for the protocol.
+/// How long the kernel may take to send `INIT`.
 const ASKS: Duration = Duration::from_secs(10);
 /// How long requests in flight may take when the session ends.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
 /// Between two looks whether all threads have ended.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
-/// Starts another thread that reads `/dev/fuse`, with this worker. It fails if no thread can be started, or the session
+/// Starts another thread that reads `/dev/fuse`, with this worker. Fails if no thread can be started, or if the session
 /// ends.
 pub type SpawnReader<W> = Arc<dyn Fn(W) -> io::Result<()> + Send + Sync>;
 
 /// Works requests. Each thread of a session has one.
 pub trait Worker: Sized + Send + 'static {
-    /// Called first by the thread. `spawn`: of a thread of `/dev/fuse`.
+    /// The thread calls this first. `spawn`: starts a thread of `/dev/fuse`.
     ///
     /// # Errors
-    /// They end the session.
+    /// An error ends the session.
     fn start(&mut self, spawn: Option<SpawnReader<Self>>) -> io::Result<()> {
         let _ = spawn;
         Ok(())
     }
 
-    /// Whether another thread goes on in place of this one, which then waits for what is pending, and ends.
+    /// Whether another thread continues in place of this one, which then waits for pending work and ends.
     fn is_replaced(&self) -> bool {
         false
     }
 
-    /// Works a batch, which is empty afterwards. `flush` sends what this thread has answered, in place of the end of
-    /// the batch.
+    /// Processes a batch and leaves it empty. `flush` sends this thread's replies before the end of the batch.
     ///
     /// # Errors
-    /// They end the session.
+    /// An error ends the session.
     fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) -> io::Result<()>;
 
-    /// Can be read when something of its own has ended, such as a transfer; then [`Self::go_on`] is called. `None`: it
-    /// waits for nothing. Only the thread of `/dev/fuse` asks, also when the session ends: it waits until there is
-    /// nothing. Only its messages can be lent.
+    /// A descriptor that is readable when pending work, such as a transfer, has ended; then [`Self::go_on`] is called.
+    /// `None`: nothing is pending. Only the thread of `/dev/fuse` uses it. At the end of the session, it waits until
+    /// nothing is pending. Only its messages can be lent.
     fn pending(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Goes on with what has ended.
+    /// Completes pending work that has ended.
     ///
     /// # Errors
-    /// They end the session.
+    /// An error ends the session.
     fn go_on(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -132,7 +131,7 @@ impl fmt::Debug for Message {
 }
 
 impl Message {
-    /// The whole request; empty if it was given back.
+    /// The whole request; empty after [`Self::give_back`].
     pub fn request(&mut self) -> &mut [u8] {
         match &mut self.place {
             Some(Place::Device {
@@ -143,8 +142,7 @@ impl Message {
         }
     }
 
-    /// The room for its reply, which begins with a header. The data behind the header are aligned. It does not overlap
-    /// the request.
+    /// The buffer for the reply, header first. The data after the header are aligned. It does not overlap the request.
     pub fn reply(&mut self) -> &mut [u8] {
         match &mut self.place {
             Some(Place::Device { buffer, reply, .. }) => &mut buffer[*reply..],
@@ -153,8 +151,8 @@ impl Message {
         }
     }
 
-    /// Lends this many bytes of the request (`of_request`) or of the room for its reply, from a place on. Until
-    /// [`Self::end_loan`], neither of them is there. `None`: the memory belongs to a ring.
+    /// Lends `length` bytes of the request (`of_request`) or of the reply buffer, starting at `from`. Until
+    /// [`Self::end_loan`], both are unavailable. `None`: the memory belongs to a ring.
     pub fn lend(&mut self, of_request: bool, from: usize, length: usize) -> Option<TransferMemory> {
         match self.place.take() {
             Some(Place::Device {
@@ -173,7 +171,7 @@ impl Message {
         }
     }
 
-    /// Takes back what was lent.
+    /// Takes lent memory back.
     pub fn end_loan(&mut self, memory: TransferMemory) {
         self.place = match (self.place.take(), memory) {
             (Some(Place::Lent { request, reply }), TransferMemory::Own(buffer, _)) => {
@@ -223,7 +221,7 @@ impl Message {
         }
     }
 
-    /// Gives the request back, if it is in a buffer that others can use. It is then answered by [`Self::answer_with`].
+    /// Returns the request's buffer to the session, if it is reusable. Answer with [`Self::answer_with`] then.
     pub fn give_back(&mut self) {
         if let Some(Place::Device { .. }) = self.place
             && let Some(Place::Device { buffer, .. }) = self.place.replace(Place::Read)
@@ -280,13 +278,13 @@ impl Drop for Message {
     }
 }
 
-/// The first place behind `from` such that what is behind a header of this length is aligned.
+/// The first offset from `from` on that aligns the data after a header of this length.
 fn aligned(buffer: &[u8], from: usize, header: usize) -> usize {
     let address = buffer.as_ptr() as usize;
     (address + from + header).next_multiple_of(PAGE) - address - header
 }
 
-/// What all threads of a session share.
+/// The state that all threads of a session share.
 struct Shared {
     device: Arc<File>,
     /// There are rings.
@@ -297,9 +295,9 @@ struct Shared {
     in_flight: AtomicUsize,
     /// Requests that have ended.
     worked: AtomicU64,
-    /// Threads end when there is nothing to do.
+    /// Threads end when idle.
     draining: AtomicBool,
-    /// Threads take no requests any more.
+    /// Threads take no more requests.
     stopping: AtomicBool,
     buffers: Mutex<Vec<Vec<u8>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -314,9 +312,9 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     agreed: Option<Agreed>,
-    /// Rings whose entries the kernel has.
+    /// Rings whose entries were registered with the kernel.
     registered: usize,
-    /// Why the kernel did not take the entries of one.
+    /// Why the kernel refused the entries of a ring.
     refused: Option<io::Error>,
     ended: bool,
     failed: Option<io::Error>,
@@ -350,7 +348,7 @@ impl Shared {
         waited.0
     }
 
-    /// Writes a reply. It fails if the request was interrupted or the file system unmounted: then nobody waits.
+    /// Writes a reply. Fails if the request was interrupted or the file system unmounted, and the reply is unneeded.
     fn write(&self, parts: &[IoSlice<'_>]) {
         let _ = (&*self.device).write_vectored(parts);
     }
@@ -396,7 +394,7 @@ impl Shared {
         message
     }
 
-    /// Takes the requests that are there. Returns whether the file system is still mounted.
+    /// Takes the available requests. Returns whether the file system is still mounted.
     fn take(self: &Arc<Shared>, batch: &mut Vec<Message>) -> io::Result<bool> {
         let now = Instant::now();
         while batch.len() < self.batch {
@@ -445,7 +443,7 @@ impl Shared {
     /// Starts a thread of `/dev/fuse`.
     fn start_device<W: Worker>(self: &Arc<Shared>, mut worker: W) -> io::Result<()> {
         let mut threads = self.threads();
-        // The session joins those that it knows.
+        // The session joins only registered threads.
         if self.stopping.load(Ordering::Acquire) {
             return Err(io::ErrorKind::NotConnected.into());
         }
@@ -469,13 +467,13 @@ impl Shared {
         }
     }
 
-    /// Serves what is read from `/dev/fuse`.
+    /// Serves requests from `/dev/fuse`.
     fn serve_device(self: &Arc<Shared>, worker: &mut impl Worker) -> io::Result<()> {
         let wake = &self.wake;
         let mut batch = Vec::with_capacity(self.batch);
         while !self.stopping.load(Ordering::Acquire) && !worker.is_replaced() {
-            // A write(2) of a reply first makes the requests readable that waited for it. So all are there when none is
-            // in flight.
+            // The write(2) of a reply makes requests readable that depended on it. So when none is in flight, all are
+            // readable.
             let last = self.draining.load(Ordering::Acquire)
                 && self.in_flight.load(Ordering::Acquire) == 0;
             if !self.take(&mut batch)? {
@@ -490,17 +488,17 @@ impl Shared {
             }
             wait(worker, &[wake.as_fd(), self.device.as_fd()])?;
             if worker.is_replaced() {
-                // What wakes up is for the other thread.
+                // Wake-ups are for the other thread.
                 break;
             }
-            // It does not block.
+            // Does not block.
             let _ = rustix::io::read(wake, &mut [0; 8]);
         }
         Ok(())
     }
 }
 
-/// Waits until one of some descriptors can be read, or a worker goes on.
+/// Waits until a descriptor is readable or the worker has pending work that ended.
 fn wait(worker: &mut impl Worker, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let pending = worker.pending();
     let all = pending.iter().chain(descriptors);
@@ -519,7 +517,7 @@ fn wait(worker: &mut impl Worker, descriptors: &[BorrowedFd<'_>]) -> io::Result<
 }
 
 fn wake(eventfd: &OwnedFd) {
-    // It fails only if its counter is full, and then who waits for it wakes up anyway.
+    // Fails only if the counter is full; then the waiter wakes up anyway.
     let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
 }
 
@@ -550,7 +548,7 @@ impl ReturnQueue {
         }
     }
 
-    /// Takes the replies, of which the list is empty. `asleep`: the thread sleeps next, unless there are some.
+    /// Takes the replies into an empty list. `asleep`: the thread sleeps next unless there are replies.
     fn take(&self, replies: &mut Vec<(FuseEntry, usize)>, asleep: bool) {
         let mut given = self.given();
         std::mem::swap(&mut given.replies, replies);
@@ -570,7 +568,7 @@ impl RingThread {
     fn run(&self, worker: &mut impl Worker, made: Sender<io::Result<()>>) {
         let ring = worker.start(None).and_then(|()| self.make());
         let _ = made.send(ring.as_ref().map(|_| ()).map_err(copy));
-        // Who waits for all of them ends.
+        // Ends the wait for all rings.
         drop(made);
         let Ok(mut ring) = ring else {
             return;
@@ -644,7 +642,7 @@ impl RingThread {
                 self.shared.message(Place::Ring { entry, back }, now)
             }));
             match stopping {
-                // Nobody gets more than those in flight.
+                // Only requests in flight are still served.
                 true => batch.clear(),
                 false if batch.is_empty() => {}
                 false => {
@@ -675,11 +673,10 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// Serves a mounted file system by threads, each with a worker, and waits until the kernel has agreed on the
-    /// protocol.
+    /// Serves a mounted file system with threads, each with a worker. Waits until the protocol is negotiated.
     ///
     /// # Errors
-    /// A thread cannot be started, or the kernel does not agree; io_uring is demanded, and not there.
+    /// A thread cannot be started, negotiation fails, or required io_uring is unavailable.
     pub fn start<W: Worker>(
         mounted: Mounted,
         wanted: Wanted,
@@ -796,7 +793,7 @@ impl Session {
         Ok(count)
     }
 
-    /// How requests come.
+    /// The transport in use.
     #[must_use]
     pub fn used(&self) -> &Used {
         &self.used
@@ -809,24 +806,24 @@ impl Session {
         agreed.is_some_and(|agreed| agreed.passthrough)
     }
 
-    /// Can be read when the session has ended: somebody unmounted it, or a thread failed.
+    /// A descriptor that is readable when the session has ended: it was unmounted, or a thread failed.
     #[must_use]
     pub fn ended(&self) -> BorrowedFd<'_> {
         self.shared.ended.as_fd()
     }
 
-    /// Unmounts the file system, while requests are still answered, and ends the session when those in flight are.
-    /// Programs that still use files get errors from then on.
+    /// Unmounts the file system while requests are still answered, and ends the session after those in flight. Programs
+    /// that use its files get errors from then on.
     ///
     /// # Errors
-    /// Those by which a thread ended the session; requests do not end.
+    /// The errors by which a thread ended the session; requests do not end.
     pub fn end(mut self) -> io::Result<()> {
         let limit = Instant::now() + LAST_REQUESTS;
         let (ended, agreed) = {
             let state = self.shared.state();
             (state.ended, state.agreed.is_some())
         };
-        // Before the kernel has agreed on the protocol, an open of the folder would wait for it.
+        // Opening the folder before the protocol is negotiated would wait for it.
         if agreed && !ended {
             let shared = &self.shared;
             let worked = || shared.worked.load(Ordering::Relaxed);
@@ -851,8 +848,8 @@ impl Session {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Serves until there is nothing to do: syncfs(2) begins the writes of a FUSE file system and need not wait for
-    /// them. Programs that go on using its files are served until the limit.
+    /// Serves until idle: syncfs(2) starts the writes of a FUSE file system and need not wait for them. Programs that
+    /// keep using its files are served until the limit.
     fn drain(&self, limit: Instant) {
         self.shared.draining.store(true, Ordering::Release);
         let busy = || !self.shared.threads().iter().all(JoinHandle::is_finished);
@@ -881,7 +878,7 @@ fn copy(error: &io::Error) -> io::Error {
     }
 }
 
-/// The queues of each thread, with how many entries each queue gets. Or why there is no FUSE over io_uring.
+/// The queues of each thread, with the number of entries of each queue, or why FUSE over io_uring is unavailable.
 fn queues() -> Result<Vec<Vec<(u16, u32)>>, String> {
     const ENABLED: &str = "/sys/module/fuse/parameters/enable_uring";
     let enabled = std::fs::read_to_string(ENABLED);

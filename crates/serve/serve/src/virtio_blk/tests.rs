@@ -49,7 +49,7 @@ fn taken(memory: &GuestMemoryMmap, disk: &Disk, through: bool) -> Option<Taken> 
         start: GuestAddress(TABLE),
         size: 64,
     };
-    // What earlier requests left.
+    // Left by earlier requests.
     let mut sent = Segments(vec![(GuestAddress(1), 2)]);
     let mut place = ReplyPlace {
         data: Segments(vec![(GuestAddress(3), 4)]),
