@@ -112,8 +112,8 @@ impl AioBackend {
         self
     }
 
-    /// Carries out at most `max` of the ops that native AIO does not do, until the deadline; the others follow in the
-    /// next turn.
+    /// Executes at most `max` of the ops that native AIO does not support, until the deadline. The next turn does the
+    /// rest.
     fn block(&mut self, max: u32, deadline: Option<u64>, completions: &mut Completions) {
         let mut done = 0;
         for (slot, op) in self.blocking.iter().take(max as usize) {

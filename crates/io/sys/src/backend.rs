@@ -42,7 +42,7 @@ impl OpKind {
 /// One request on a range of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Op {
-    /// What it does.
+    /// The operation.
     pub kind: OpKind,
     /// Index among the backend's files.
     pub file: u32,

@@ -91,8 +91,8 @@ impl Clock for MonotonicClock {
 #[cfg(target_arch = "x86_64")]
 const COUNTED_NS: u64 = 50_000_000;
 
-/// The rate of the CPU's time stamp counter against CLOCK_MONOTONIC, kHz, measured for 50 ms. `None`: the CPU has none,
-/// or the two could not be read at the same time. Whether all CPUs count alike is known to the kernel: it lists `tsc`
+/// The rate of the CPU's time stamp counter against CLOCK_MONOTONIC, kHz, measured for 50 ms. `None`: the CPU has no
+/// counter, or the two could not be read close together. If all CPUs have synchronized counters, the kernel lists `tsc`
 /// among its clock sources.
 pub fn counter_khz() -> Option<u64> {
     #[cfg(target_arch = "x86_64")]
@@ -110,8 +110,7 @@ pub fn counter_khz() -> Option<u64> {
     None
 }
 
-/// The counter and the time, ns, from the attempt in which they were read closest together, and the time that this
-/// took, ns.
+/// Counter value and time, ns, from the attempt that read them closest together, and the duration of that attempt, ns.
 #[cfg(target_arch = "x86_64")]
 fn counter_and_time() -> (u64, u64, u64) {
     let attempt = || {

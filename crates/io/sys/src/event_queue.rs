@@ -16,8 +16,8 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// The actor runs at the current time, after those that are already to run then. Called by the running actor; has
-    /// no effect if the other one does not sleep.
+    /// Schedules the actor at the current time, after those already scheduled for it. The running actor calls this. No
+    /// effect if the other actor is not asleep.
     pub fn wake(&self) {
         self.queue.wake(&mut self.queue.lock(), self.actor);
     }
@@ -45,7 +45,7 @@ pub(crate) struct State {
 #[derive(Debug, Default)]
 struct Seat {
     woken: Arc<Condvar>,
-    /// Sequence number of the actor's only valid event; `None`: it does not sleep.
+    /// Sequence number of the actor's only valid event; `None`: it is awake.
     event: Option<u64>,
 }
 

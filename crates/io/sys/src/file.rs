@@ -8,7 +8,7 @@ use iodyno_model::Engine;
 use crate::result::{status, transferred};
 use crate::{File, Op, OpKind, zones};
 
-/// Each write is durable when it ends, without times of the file.
+/// Each write is durable when it ends, except for timestamps of the file.
 pub const O_DSYNC: u32 = libc::O_DSYNC as u32;
 
 const RWF_HIPRI: u32 = 1;
@@ -144,7 +144,7 @@ pub fn inherited(number: i32) -> io::Result<OwnedFd> {
     if copy < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it was just made, and nobody else knows its number.
+    // SAFETY: the descriptor is new and not owned elsewhere.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
@@ -189,8 +189,7 @@ pub(crate) fn on_range(file: &File, op: &Op) -> i32 {
         if done != -libc::EBUSY {
             return done;
         }
-        // Another descriptor holds the device exclusively, as that of the guard does: then the kernel drops no dirty
-        // pages.
+        // Another descriptor, such as the guard's, holds the device exclusively. Then the kernel drops no dirty pages.
         const WRITTEN: libc::c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE
             | libc::SYNC_FILE_RANGE_WRITE
             | libc::SYNC_FILE_RANGE_WAIT_AFTER;

@@ -162,22 +162,21 @@ pub fn loop_file(device: BorrowedFd<'_>) -> io::Result<LoopFile> {
 /// FS_IOC_GETVERSION, `_IOR('v', 1, long)`.
 const GET_VERSION: u64 = 0x8008_7601;
 
-/// The generation of an open file: it differs between the files that had the same inode number. `None`: its file system
-/// does not have one.
+/// The generation of an open file, which differs between files that used the same inode number. `None`: the file system
+/// does not support it.
 pub fn generation(file: BorrowedFd<'_>) -> Option<u32> {
     // File systems write 32 bits, although the number of the call says otherwise.
     let mut generation = 0i64;
-    // SAFETY: the descriptor is open for the call; the kernel writes at most a long, as long as `generation` or
-    // shorter.
+    // SAFETY: the descriptor is open for the call; the kernel writes at most a long, the size of `generation`.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), GET_VERSION as _, &raw mut generation) };
     (result == 0).then_some(generation as u32)
 }
 
-/// The process that has a lock of fcntl(2) on any byte of a file, against writing it: its id, or -1 for a lock of an
-/// open file description. `None`: there is no such lock. The locks of this descriptor do not count.
+/// The process that holds an fcntl(2) lock on any byte of a file that conflicts with writing: its id, or -1 for an open
+/// file description lock. `None`: unlocked. Ignores locks of this descriptor.
 ///
 /// # Errors
-/// As fcntl(2), `F_OFD_GETLK`.
+/// Those of fcntl(2), `F_OFD_GETLK`.
 pub fn file_lock(file: BorrowedFd<'_>) -> io::Result<Option<i32>> {
     // SAFETY: flock is plain integers, for which zeroes are valid: all bytes from the beginning of the file.
     let mut lock: libc::flock = unsafe { zeroed() };
@@ -191,7 +190,7 @@ pub fn file_lock(file: BorrowedFd<'_>) -> io::Result<Option<i32>> {
     Ok((!free).then_some(lock.l_pid))
 }
 
-/// Whether a thread has the table of descriptors of its process, and not one of its own. `None`: it is not known.
+/// Whether a thread shares the descriptor table of its process. `None`: unknown.
 pub fn shares_descriptors(process: u32, thread: u32) -> Option<bool> {
     const KCMP_FILES: i32 = 2;
     // SAFETY: kcmp(2) with this type takes only numbers.
@@ -226,8 +225,8 @@ pub fn process_use() -> ProcessUse {
 
 const _: () = assert!(size_of::<RawLoopInfo>() == 232 && size_of::<RawExtent>() == 56);
 
-/// The process at the other end of a Unix socket, or the one that listened there. `None`: it is another kind of socket,
-/// or the process is not one of this host.
+/// The process at the other end of a Unix socket, or the one that listened there. `None`: another kind of socket, or a
+/// process outside this PID namespace.
 pub fn peer(socket: BorrowedFd<'_>) -> Option<u32> {
     // SAFETY: zeros are a valid value.
     let mut found: libc::ucred = unsafe { zeroed() };

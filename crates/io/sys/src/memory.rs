@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Has the C library give freed buffers of at least 128 KiB back to the kernel: by default, it keeps them once some
-/// were freed, also if its memory is locked.
+/// Makes the C library return freed buffers of at least 128 KiB to the kernel. By default, it keeps them after some
+/// frees, even if its memory is locked.
 pub fn return_large_buffers() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it sets a parameter of the allocator, which is safe at any time.
@@ -49,8 +49,8 @@ pub enum Pages {
 /// One mapping divided into equal slots: one buffer per op in flight.
 ///
 /// A slot is either idle and belongs to the owner of the arena, or busy and belongs to the kernel. Borrowing the bytes
-/// of a busy slot panics. A sink is a further buffer, which is never borrowed: reads whose data nobody looks at all go
-/// there, so that it stays in the CPU's caches.
+/// of a busy slot panics. A sink is an extra buffer that is never borrowed: reads whose data are unused all go there,
+/// so that it stays in the CPU's caches.
 #[derive(Debug)]
 pub struct Arena {
     start: NonNull<u8>,
@@ -62,7 +62,7 @@ pub struct Arena {
     busy_count: u32,
     pages: Pages,
     sink: bool,
-    /// What it is a part of, if it is shared with another process.
+    /// The memory that contains it, if shared with another process.
     shared: Option<Arc<SharedMemory>>,
 }
 
@@ -85,15 +85,15 @@ impl Arena {
     /// The same, with a sink for all reads.
     ///
     /// # Errors
-    /// As of [`Self::new`].
+    /// Those of [`Self::new`].
     pub fn with_sink(slots: u32, slot_bytes: usize, shift: usize, huge: bool) -> io::Result<Arena> {
         Arena::create(slots, slot_bytes, shift, huge, Extra::Sink)
     }
 
-    /// The same in a part of memory that is shared with another process, with `tail` further bytes behind the slots.
+    /// The same in a part of memory shared with another process, with `tail` additional bytes after the slots.
     ///
     /// # Errors
-    /// As of [`Self::new`]. ENOMEM also if the memory has no such part left.
+    /// Those of [`Self::new`]. ENOMEM also if the memory has no such part left.
     pub fn within(
         memory: &Arc<SharedMemory>,
         slots: u32,
@@ -168,7 +168,7 @@ impl Arena {
         })
     }
 
-    /// Whether it is a part of this memory.
+    /// Whether it is part of this memory.
     pub(crate) fn is_part_of(&self, memory: &Arc<SharedMemory>) -> bool {
         (self.shared.as_ref()).is_some_and(|shared| Arc::ptr_eq(shared, memory))
     }
@@ -199,7 +199,7 @@ impl Arena {
         }
     }
 
-    /// The address of what is `at` bytes behind the slots, for the other process.
+    /// The address at offset `at` after the slots, for the other process.
     pub(crate) fn tail_address(&self, at: usize) -> u64 {
         self.in_tail::<u8>(at).expose_provenance() as u64
     }
@@ -260,7 +260,7 @@ impl Arena {
     #[inline]
     pub(crate) fn slot(&self, slot: u32) -> &[u8] {
         assert!(!self.busy[slot as usize], "slot {slot} is in flight");
-        // SAFETY: as in `slot_mut`; `self` is borrowed, so that nobody has the bytes exclusively.
+        // SAFETY: as in `slot_mut`; `self` is borrowed, so no exclusive reference exists.
         unsafe { std::slice::from_raw_parts(self.pointer(slot), self.slot_bytes) }
     }
 
@@ -273,7 +273,7 @@ impl Arena {
         self.lend_buffer(slot, slot, skip, length)
     }
 
-    /// As [`Self::lend`], for a read: the slot is busy, and the bytes are those of the sink, if there is one.
+    /// Like [`Self::lend`], for a read: the slot is busy, and the bytes are those of the sink, if any.
     #[inline]
     pub(crate) fn lend_for_read(&mut self, slot: u32, skip: u32, length: u32) -> *mut u8 {
         let buffer = match self.sink {
@@ -299,7 +299,7 @@ impl Arena {
     /// Takes a slot back from the kernel.
     ///
     /// # Safety
-    /// The kernel does not access its bytes any more.
+    /// The kernel no longer accesses its bytes.
     ///
     /// # Panics
     /// If it was not lent: the kernel completed an op that was not submitted.
@@ -328,7 +328,7 @@ impl Arena {
         }
     }
 
-    /// Takes its (untouched) pages from NUMA nodes.
+    /// Allocates its (untouched) pages on NUMA nodes.
     ///
     /// # Errors
     /// EINVAL for a node that does not exist, ENOSYS without NUMA.
@@ -365,27 +365,26 @@ impl Arena {
     }
 }
 
-/// What an arena has behind its slots.
+/// What follows the slots of an arena.
 enum Extra<'a> {
     None,
     Sink,
     Within(&'a Arc<SharedMemory>, usize),
 }
 
-/// Memory that is shared with another process as a whole, and given away in parts. Pages that nobody touched take no
-/// memory.
+/// Memory shared with another process as a whole, and allocated in parts. Untouched pages use no memory.
 #[derive(Debug)]
 pub struct SharedMemory {
     start: NonNull<u8>,
     length: usize,
     file: OwnedFd,
-    /// Bytes that were given away, from the start.
+    /// Bytes allocated so far, from the start.
     taken: AtomicUsize,
 }
 
-// SAFETY: the value owns its mapping, and gives each part of it away once.
+// SAFETY: the value owns its mapping, and hands out each part once.
 unsafe impl Send for SharedMemory {}
-// SAFETY: the same; what was given away is counted by an atomic.
+// SAFETY: the same; an atomic counts the allocated bytes.
 unsafe impl Sync for SharedMemory {}
 
 impl SharedMemory {
@@ -461,7 +460,7 @@ impl SharedPart {
         unsafe { self.start.add(at).as_ptr() }
     }
 
-    /// The address of what is `at` bytes from its start, for the other process.
+    /// The address at offset `at`, for the other process.
     pub(crate) fn address(&self, at: usize) -> u64 {
         self.place(at, 0).expose_provenance() as u64
     }
@@ -469,8 +468,8 @@ impl SharedPart {
     /// Writes bytes.
     pub(crate) fn write(&self, at: usize, bytes: &[u8]) {
         let place = self.place(at, bytes.len());
-        // SAFETY: within the part, which no reference points to. What the other process does at the same time changes
-        // bytes, which are all valid.
+        // SAFETY: within the part, to which no references exist. The other process may change bytes concurrently; all
+        // values are valid.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) }
     }
 
@@ -498,7 +497,7 @@ fn memory_file(length: usize) -> io::Result<OwnedFd> {
     if file < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a new descriptor, which nobody else has.
+    // SAFETY: the descriptor is new and not owned elsewhere.
     let file = unsafe { OwnedFd::from_raw_fd(file) };
     // SAFETY: changes the length of our own file.
     match unsafe { libc::ftruncate(file.as_raw_fd(), length as libc::off_t) } {
@@ -532,8 +531,8 @@ fn map(length: usize, flags: libc::c_int, file: Option<&OwnedFd>) -> io::Result<
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // Memory that the kernel may still write to is leaked instead of freed. What is shared is freed as a whole:
-        // another process writes to its own mapping of it.
+        // Leak memory that the kernel may still write to. Shared memory is freed as a whole: the other process writes
+        // to its own mapping of it.
         if self.busy_count == 0 && self.shared.is_none() {
             // SAFETY: our own mapping of that length, to which no borrow exists.
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
@@ -632,7 +631,7 @@ mod tests {
         }
         let arena = std::panic::AssertUnwindSafe(&arena);
         assert!(refused(move || arena.get::<u64>(4)));
-        // Memory that only the kernel writes has no such values.
+        // Unshared memory has no such values.
         let own = std::panic::AssertUnwindSafe(Arena::with_sink(1, 4096, 0, false).unwrap());
         assert!(refused(move || own.get::<u8>(0)));
         let part = SharedPart::new(&memory, PAGE).unwrap();

@@ -37,8 +37,8 @@ pub trait Device {
     /// Accepts an op at `now`. The device owns the slot until the op has ended.
     fn submit(&mut self, now: u64, slot: Slot, op: &Op);
 
-    /// Time at which the device has to be asked for ended ops, if no further op is submitted: that of the next end, or
-    /// an earlier one, at which nothing may have ended. `None`: no op is in flight.
+    /// When to ask the device for ended ops next, if no further op is submitted: the next end or earlier. `None`: no op
+    /// is in flight.
     fn next_end(&self) -> Option<u64>;
 
     /// Returns an op that has ended by `now`, the earliest first.
@@ -47,11 +47,11 @@ pub trait Device {
     /// Ends all ops in flight at `now`, with ECANCELED unless they ended before.
     fn cancel_all(&mut self, now: u64);
 
-    /// How to wake the thread that waits for this device, in virtual time. A device that several threads use may then
-    /// name a late [`Device::next_end`], and wake the thread when one of its ops ends.
+    /// Sets how to wake the thread that waits for this device, in virtual time. A device shared by threads may then
+    /// return a late [`Device::next_end`], and wake the thread when one of its ops ends.
     fn set_waker(&mut self, _: Waker) {}
 
-    /// The thread that waited for this device no longer does.
+    /// The waiting thread has stopped waiting.
     fn stop_waiting(&mut self) {}
 }
 

@@ -19,7 +19,7 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
     short(path, |path| UnixStream::connect(path))
 }
 
-/// Binds a new socket. It appears at its path when it listens, so that whoever sees it can connect.
+/// Binds a new socket. It appears at its path only once it listens, so a client that sees it can connect.
 ///
 /// # Errors
 /// Those of bind(2), of link(2), and of open(2) for the folder of a long path.

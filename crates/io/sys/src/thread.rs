@@ -21,7 +21,7 @@ pub struct Usage {
     pub minor_faults: u64,
     /// Page faults with I/O.
     pub major_faults: u64,
-    /// Time in which it was ready to run and waited for a CPU, ns; `None`: the kernel does not count it.
+    /// Time spent runnable while waiting for a CPU, ns; `None`: the kernel does not count it.
     pub run_delay_ns: Option<u64>,
 }
 
@@ -105,8 +105,7 @@ pub fn pin_to(cpus: &[u32]) -> io::Result<()> {
     }
 }
 
-/// Gives the calling thread a working directory and a mask of permissions of its own, which are the process's
-/// otherwise.
+/// Gives the calling thread its own working directory and umask, which threads otherwise share.
 pub fn own_directory() {
     // SAFETY: the argument is a plain number. Nothing is shared less safely than before; it needs no permission.
     unsafe { libc::unshare(libc::CLONE_FS) };

@@ -1,4 +1,4 @@
-//! Zones of zoned block devices: what they contain, and emptying one. See `linux/blkzoned.h`.
+//! Zones of zoned block devices: their state, and resetting one. See `linux/blkzoned.h`.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ const BLKRESETZONE: libc::c_ulong = 0x4010_1283;
 const BLKGETZONESZ: libc::c_ulong = 0x8004_1284;
 /// The most zones that are read by one call.
 const BATCH: usize = 256;
-/// The kernel tells the capacity of zones.
+/// The kernel reports the capacity of zones.
 const HAS_CAPACITY: u32 = 1;
 
 /// A zone of a device. Lengths are in bytes.
@@ -26,18 +26,18 @@ pub struct Zone {
     pub length: u64,
     /// Its part that can be written.
     pub capacity: u64,
-    /// What was written of it.
+    /// Bytes written.
     pub written: u64,
-    /// What may be done with it.
+    /// How it can be written.
     pub kind: ZoneKind,
 }
 
-/// What may be done with a zone.
+/// How a zone can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZoneKind {
     /// Written anywhere, as a device without zones.
     Conventional,
-    /// Written from its start to its end.
+    /// Sequentially.
     Sequential,
     /// Not written: it is broken.
     Broken,
@@ -149,13 +149,13 @@ pub fn zones(device: impl AsFd, offset: u64, end: u64) -> io::Result<Vec<Zone>> 
     Ok(found)
 }
 
-/// The number of a device, by which the kernel knows it.
+/// The kernel's number of a device.
 pub fn device_number(device: impl AsFd) -> Option<u64> {
     let file = File::from(device.as_fd().try_clone_to_owned().ok()?);
     Some(file.metadata().ok()?.rdev())
 }
 
-/// The number of zones of a device that may be written in part; 0: no limit, or not known.
+/// The most zones of a device that may be open at once; 0: unlimited or unknown.
 pub fn open_limit(device: impl AsFd) -> u32 {
     let Some(number) = device_number(device) else {
         return 0;

@@ -2,8 +2,8 @@
 
 use std::os::fd::RawFd;
 
-/// A register. A call returns its result in `R0`, takes arguments in `R1` … `R5` and changes these; `R6` … `R9` keep
-/// their values; `R10` is the end of the stack.
+/// A register. A call returns its result in `R0` and clobbers its arguments, `R1` … `R5`. It preserves `R6` … `R9`.
+/// `R10` is the end of the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Reg {
@@ -115,7 +115,7 @@ impl Assembler {
         self.emit(0x85, Reg::R0, 0, 0, helper as i32);
     }
 
-    /// Ends the program with 0.
+    /// Exits with 0.
     pub(super) fn exit(&mut self) {
         self.alu_number(Alu::Move, Reg::R0, 0);
         self.emit(0x95, Reg::R0, 0, 0, 0);
@@ -150,7 +150,7 @@ impl Assembler {
         self.emit(0x05 | If::Equal as u8, reg, 0, 0, 0);
     }
 
-    /// Jumps if the 64 bits of a register compare so with those of another.
+    /// Jumps if the comparison of two registers (64 bits) holds.
     pub(super) fn jump_if_reg(&mut self, condition: If, reg: Reg, other: Reg, to: Label) {
         self.jumps.push((self.code.len(), to));
         self.emit(0x0D | condition as u8, reg, other as u8, 0, 0);

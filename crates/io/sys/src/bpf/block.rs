@@ -1,17 +1,17 @@
-//! Times of requests at block devices, as histograms that the kernel counts: no event per request leaves the kernel.
+//! Times of block requests, as histograms counted in the kernel: no event per request leaves the kernel.
 //!
-//! Two programs run at the tracepoints `block_rq_issue` and `block_rq_complete`. The first notes when a request was
-//! given to its driver. The second computes two times, and counts them by device, direction and size:
+//! Two programs are attached to the tracepoints `block_rq_issue` and `block_rq_complete`. The first records when a
+//! request was passed to its driver. The second computes two times, and counts them by device, direction and size:
 //!
-//! - *queue time*: from the creation of the request to its issue. Time in which the submitter waited for a free tag is
-//!   before it.
+//! - *queue time*: from the creation of the request to its issue. It excludes the time in which the submitter waited
+//!   for a free tag.
 //! - *device time*: from the issue to the completion: driver, bus and device.
 //!
-//! All requests of a device are counted, whoever submitted them. Devices without requests (zram, device-mapper) have no
+//! All requests of a device are counted, from any submitter. Devices without requests (zram, device-mapper) have no
 //! such tracepoints, and count nothing.
 //!
-//! The instructions assembled in `issue` and `complete` are licensed `MIT OR GPL-2.0`, because the kernel lets only
-//! programs under a licence compatible with the GPL read its structures.
+//! The instructions assembled in `issue` and `complete` are licensed `MIT OR GPL-2.0`: the kernel lets only programs
+//! with a GPL-compatible licence read its structures.
 
 use std::io;
 
@@ -153,7 +153,7 @@ impl Device {
     }
 }
 
-/// Whole devices (not partitions) whose requests are counted, until it is dropped.
+/// Whole devices (not partitions) whose requests are counted until this is dropped.
 #[derive(Debug)]
 pub struct BlockTrace {
     counts: Map,
@@ -173,7 +173,7 @@ impl BlockTrace {
         BlockTrace::begin(&[Device { major: 0, minor: 0 }]).map(drop)
     }
 
-    /// Begins to count the requests of these devices, of which there is at least one.
+    /// Starts counting the requests of these devices, at least one.
     ///
     /// # Errors
     /// A missing permission; a kernel without the tracepoints; no devices, or too many.
@@ -209,7 +209,7 @@ impl BlockTrace {
         })
     }
 
-    /// The requests of a device, by its place in the list, that were completed since tracing began.
+    /// The requests of a device, by its index in the list, that completed since tracing started.
     ///
     /// # Errors
     /// Those of `bpf(2)`.
@@ -233,7 +233,7 @@ impl BlockTrace {
         })
     }
 
-    /// Requests that were not seen, because a program of ours was running on their CPU.
+    /// Requests that were missed because one of our programs was running on their CPU.
     ///
     /// # Errors
     /// Those of `bpf(2)`.
@@ -255,7 +255,7 @@ struct Fields {
     first_minor: i16,
 }
 
-/// On the stack: the place of a request among those issued, and the key of its counts.
+/// Stack offsets: the key of an issued request, and the key of its counts.
 const PLACE: i16 = -4;
 const KEY: i16 = -8;
 
@@ -368,7 +368,7 @@ impl Fields {
     }
 }
 
-/// `R0` = the address of the value in a map whose number is on the stack; jumps to `out` if there is none.
+/// `R0` = the address of the value in a map whose key is on the stack; jumps to `out` if it is missing.
 fn look_up(a: &mut Assembler, map: &Map, key: i16, out: Label) {
     use std::os::fd::AsRawFd;
     a.alu(Alu::Move, R2, R10);

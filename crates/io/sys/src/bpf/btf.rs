@@ -6,7 +6,7 @@ use thiserror::Error;
 /// A description that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BtfError {
-    /// It is not in the format, or ends early.
+    /// Invalid or truncated BTF.
     #[error("the kernel's description of its types (BTF) is not in its format: {0}")]
     Malformed(&'static str),
     /// A type is missing.
@@ -128,10 +128,10 @@ impl Btf {
             .ok_or_else(|| BtfError::NoType(name.to_owned()))
     }
 
-    /// The offset of a field of a structure, bytes; also of a field of an anonymous structure or union in it.
+    /// The offset of a field of a structure, bytes. Also finds fields of anonymous members.
     ///
     /// # Errors
-    /// There is no such structure or field, or the field is of single bits.
+    /// The structure or field is unknown, or the field is a bit field.
     pub fn offset(&self, structure: &str, field: &str) -> Result<i16, BtfError> {
         let index = self
             .find(structure, kind::STRUCT)

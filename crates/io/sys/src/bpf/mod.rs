@@ -1,4 +1,4 @@
-//! Programs of our own in the kernel's BPF machine: maps, loading, attaching to tracepoints.
+//! Our own BPF programs in the kernel: maps, loading, attaching to tracepoints.
 //!
 //! Only `bpf(2)` is used: no library and no compiler. A map and a program exist until their descriptors are closed, so
 //! nothing stays in the kernel when this process ends.
@@ -122,7 +122,7 @@ unsafe fn bpf<T>(command: Command, attributes: &mut T) -> io::Result<i32> {
 /// # Safety
 /// As `bpf`.
 unsafe fn bpf_fd<T>(command: Command, attributes: &mut T) -> io::Result<OwnedFd> {
-    // SAFETY: as the caller guarantees; the descriptor is new and of nobody else.
+    // SAFETY: as the caller guarantees; the descriptor is new and not owned elsewhere.
     unsafe { bpf(command, attributes).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
 
@@ -198,7 +198,7 @@ struct Attached {
     _link: OwnedFd,
 }
 
-/// Why a program does not run.
+/// Why a program could not be loaded.
 #[derive(Debug)]
 enum LoadError {
     /// The kernel refused to load it, with the last line of its verifier.
@@ -255,7 +255,7 @@ impl Attached {
         })
     }
 
-    /// How often it did not run because it interrupted itself.
+    /// How often a run was skipped because the program interrupted itself.
     fn missed(&self) -> io::Result<u64> {
         // struct bpf_prog_info; `recursion_misses` is the 27th word (Linux 5.12).
         let mut words = [0u64; 29];

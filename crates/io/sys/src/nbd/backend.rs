@@ -1,9 +1,8 @@
-//! The backend of the engine `nbd`: one connection, whose requests are sent and whose replies are received by the
-//! thread that uses it.
+//! The backend of the engine `nbd`: one connection. The calling thread sends its requests and receives its replies.
 //!
-//! What is prepared is sent by one call, as far as the socket takes it. Replies are received into a buffer from which
-//! short data are copied; the rest of longer data is received directly. While the server reads nothing because its own
-//! replies are not read, both go on alternately.
+//! One call sends prepared requests, as many as the socket takes. Replies are received into a buffer from which short
+//! data are copied; the rest of longer data is received directly. While the server waits for its replies to be read and
+//! does not read requests, sending and receiving alternate.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -46,9 +45,9 @@ pub struct NbdBackend {
     staging: Box<[u8]>,
     from: usize,
     to: usize,
-    /// The slot whose data are being received, and how many bytes of them were.
+    /// The slot whose data are being received, and the bytes received so far.
     receiving: Option<(Slot, usize)>,
-    /// The connection was given up: what is in flight ends with ECANCELED.
+    /// The connection was closed: requests in flight end with ECANCELED.
     cancelled: bool,
 }
 
@@ -79,7 +78,7 @@ impl Request {
 }
 
 impl NbdBackend {
-    /// With a negotiated socket that does not block.
+    /// Takes a negotiated, non-blocking socket.
     pub fn new(socket: OwnedFd, name: &str, arena: Arena, engine: &Engine) -> NbdBackend {
         let slots = arena.slots() as usize;
         NbdBackend {
@@ -109,7 +108,7 @@ impl NbdBackend {
         }
     }
 
-    /// Sends what is prepared, as far as the socket takes it.
+    /// Sends prepared requests, as many as the socket takes.
     fn send(&mut self, completions: &mut Completions) -> Result<(), BackendError> {
         while let Some(first) = self.prepared.front() {
             let now = self.clock.now();
@@ -162,7 +161,7 @@ impl NbdBackend {
         }
     }
 
-    /// Receives what there is, at most once. `false`: there is nothing.
+    /// Receives available bytes, at most once. `false`: none available.
     fn receive(&mut self) -> Result<bool, BackendError> {
         if self.from > 0 {
             self.staging.copy_within(self.from..self.to, 0);
@@ -203,7 +202,7 @@ impl NbdBackend {
         Ok(true)
     }
 
-    /// Completes what was received, until `max` ops are complete.
+    /// Completes received replies, until `max` ops are complete.
     fn take(&mut self, max: u32, completions: &mut Completions) -> Result<(), BackendError> {
         let mut now = None;
         while completions.list.len() < max as usize {
@@ -283,7 +282,7 @@ impl NbdBackend {
         completions.push(slot, result, request.submitted, now);
     }
 
-    /// Waits until the socket can be read, or written if anything is to be sent.
+    /// Waits until the socket is readable, or writable if anything is unsent.
     fn wait(&self, timeout_ns: Option<u64>) {
         let events = match self.prepared.is_empty() {
             true => libc::POLLIN,
@@ -299,12 +298,12 @@ impl NbdBackend {
             tv_nsec: (ns % 1_000_000_000) as _,
         });
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: one descriptor of ours; it and the time outlive the call. No signal mask is given. A failure is that
-        // of the next call on the socket.
+        // SAFETY: one descriptor of ours; it and the time outlive the call. No signal mask is given. The next call on
+        // the socket reports a failure.
         unsafe { libc::ppoll(&raw mut watched, 1, time, std::ptr::null()) };
     }
 
-    /// Ends all requests with ECANCELED: the protocol has no cancellation, so the connection is given up.
+    /// Ends all requests with ECANCELED. The protocol has no cancellation, so this closes the connection.
     fn end_cancelled(&mut self, max: u32, completions: &mut Completions) {
         let now = self.clock.now();
         for slot in 0..self.requests.len() {

@@ -1,7 +1,7 @@
-//! The client's side of the NBD protocol: connects to any server, and is the backend of the engine `nbd`.
+//! The client side of the NBD protocol: connects to any server; also the backend of the engine `nbd`.
 //!
-//! Negotiation is fixed newstyle with GO, or EXPORT_NAME for servers that do not know GO. Replies are simple. What a
-//! server sends is never trusted: lengths are limited before anything is allocated.
+//! Negotiation is fixed newstyle with GO, or EXPORT_NAME for servers without GO. Replies are simple. Server input is
+//! untrusted: lengths are limited before any allocation.
 
 mod backend;
 pub mod wire;
@@ -19,17 +19,17 @@ use wire::*;
 
 /// The longest data of a reply to an option, bytes.
 const MOST_DATA: u32 = 64 << 10;
-/// Replies to an option before the server is given up.
+/// The most replies to an option before disconnecting.
 const MOST_REPLIES: u32 = 64;
 
-/// What a server offers.
+/// The export as described by the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Export {
     /// Length, bytes.
     pub length: u64,
     /// Flags of [`wire`]: `READ_ONLY`, `SEND_FLUSH`, …
     pub flags: u16,
-    /// Requests are multiples of it, bytes.
+    /// Requests are multiples of this, bytes.
     pub smallest: u32,
     /// The longest request, bytes.
     pub longest: u32,
@@ -45,14 +45,14 @@ impl Export {
 /// A connection that was negotiated.
 #[derive(Debug)]
 pub struct Connection {
-    /// The socket, which does not block.
+    /// The non-blocking socket.
     pub socket: OwnedFd,
     /// The export.
     pub export: Export,
 }
 
 impl Connection {
-    /// Tells the server that no requests follow, and closes the connection.
+    /// Announces the end of requests to the server, and closes the connection.
     pub fn close(self) {
         disconnect(&std::fs::File::from(self.socket));
     }
@@ -130,8 +130,8 @@ fn tcp(host: &str, port: u16, export: &str, within: Duration) -> io::Result<Conn
 /// Negotiates with a server.
 ///
 /// # Errors
-/// Those of the stream; the reason why the server refuses the export, or [`io::ErrorKind::InvalidData`] if it does not
-/// speak the protocol.
+/// Those of the stream; the reason why the server refuses the export; [`io::ErrorKind::InvalidData`] if it violates the
+/// protocol.
 pub fn negotiate(stream: &mut (impl Read + Write), name: &str) -> io::Result<Export> {
     let silent = |error: io::Error| match error.kind() {
         io::ErrorKind::WouldBlock => io::Error::new(
@@ -180,7 +180,7 @@ fn export_of(stream: &mut (impl Read + Write), name: &str) -> io::Result<Export>
     })
 }
 
-/// Asks for an export by GO. `None`: the server does not know this option.
+/// Requests an export by GO. `None`: the server does not support this option.
 fn go(stream: &mut (impl Read + Write), name: &str) -> io::Result<Option<Export>> {
     let mut data = Vec::with_capacity(8 + name.len());
     data.extend((name.len() as u32).to_be_bytes());
@@ -245,7 +245,7 @@ fn inform(export: &mut Export, data: &[u8]) -> io::Result<()> {
             export.smallest = u32::from_be_bytes(*smallest).max(1);
             export.longest = u32::from_be_bytes(*longest);
         }
-        // It may tell more than was asked for.
+        // The server may send additional information.
         _ => {}
     }
     Ok(())

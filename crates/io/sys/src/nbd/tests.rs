@@ -10,7 +10,7 @@ use crate::{Backend, Completion, Completions, Op, OpKind};
 
 // ---- Negotiation ----
 
-/// What a server sends, and what it gets.
+/// The server's bytes, and what it receives.
 struct Pipe {
     sends: Cursor<Vec<u8>>,
     gets: Vec<u8>,

@@ -37,7 +37,7 @@ pub const REP_SERVER: u32 = 2;
 pub const REP_INFO: u32 = 3;
 /// This bit marks errors.
 pub const REP_ERR: u32 = 1 << 31;
-/// The option is not known.
+/// The option is unknown.
 pub const REP_ERR_UNSUP: u32 = REP_ERR + 1;
 /// The server does not permit it.
 pub const REP_ERR_POLICY: u32 = REP_ERR + 2;
@@ -45,7 +45,7 @@ pub const REP_ERR_POLICY: u32 = REP_ERR + 2;
 pub const REP_ERR_INVALID: u32 = REP_ERR + 3;
 /// TLS is required.
 pub const REP_ERR_TLS_REQD: u32 = REP_ERR + 5;
-/// There is no such export.
+/// The export is unknown.
 pub const REP_ERR_UNKNOWN: u32 = REP_ERR + 6;
 /// The option is too long.
 pub const REP_ERR_TOO_BIG: u32 = REP_ERR + 9;
@@ -90,7 +90,7 @@ pub const CMD_TRIM: u16 = 4;
 /// Writes zeros.
 pub const CMD_WRITE_ZEROES: u16 = 6;
 
-/// The longest request of clients that were not told of a limit, bytes.
+/// The longest request of clients that got no limit, bytes.
 pub const MOST_BYTES: u32 = 32 << 20;
 
 /// Length of a request's header, bytes.

@@ -161,7 +161,7 @@ pub(super) mod op {
     pub(in super::super) const URING_CMD: u8 = 46;
 }
 
-/// Where the command of an entry begins, with [`setup::SQE128`], and the room for it, bytes.
+/// Offset of the command in an entry with [`setup::SQE128`], and its size, bytes.
 pub(super) const COMMAND: usize = 48;
 pub(super) const COMMAND_BYTES: usize = 80;
 pub(super) const SQE_FIXED_FILE: u8 = 1 << 0;

@@ -1,9 +1,9 @@
-//! The server's side of FUSE over io_uring: requests come as completions, and replies go as commands, which also ask
-//! for the next request. See `linux/fuse.h`, version 7.42, and Documentation/filesystems/fuse-io-uring.rst.
+//! The server side of FUSE over io_uring: requests arrive as completions. Replies are commands, which also fetch the
+//! next request. See `linux/fuse.h`, version 7.42, and Documentation/filesystems/fuse-io-uring.rst.
 //!
-//! An entry is memory with the parts of one request, and of its reply, at places that the kernel knows. It belongs to
-//! the kernel or, as a [`FuseEntry`], to the server. A request is put together in front of its data, so that it is one
-//! text and nothing long is copied; so is a reply.
+//! An entry is memory with the parts of one request and of its reply, at addresses that the kernel knows. It belongs to
+//! the kernel or, as a [`FuseEntry`], to the server. The headers of a request are assembled in front of its data, so
+//! that it is contiguous without copying the data; likewise for a reply.
 
 use std::io;
 use std::ops::Range;
@@ -26,13 +26,13 @@ const OPCODE_HEADER: usize = 128;
 const OPCODE_HEADER_BYTES: usize = 128;
 const PAYLOAD_LENGTH: usize = 256 + 16;
 const HEADERS: usize = 288;
-/// Where a reply is that does not belong in front of the payload, which has its request.
+/// Offset of a reply that does not precede the payload because the request is there.
 const SMALL_REPLY: usize = 512;
-/// Where a request is whose payload has to make room for its reply.
+/// Offset of a request whose payload area is needed for the reply.
 const SMALL_REQUEST: usize = 1024;
-/// Where the payload is: on a page of its own, as direct I/O needs it.
+/// Offset of the payload, page-aligned for direct I/O.
 const PAYLOAD: usize = 4096;
-/// Bytes that remain in front of it: for the headers of a request or reply.
+/// Bytes before it for the headers of a request or reply.
 const IN_FRONT: usize = IN_HEADER + OPCODE_HEADER_BYTES;
 /// The only request with long data that are not copied.
 const WRITE: u32 = 16;
@@ -71,7 +71,7 @@ enum Place {
 }
 
 impl FuseEntry {
-    /// Puts together what the kernel wrote. `None`: the kernel does not write this.
+    /// Assembles a request from the kernel. `None`: it is malformed.
     fn new(slot: u32, mut memory: Arena) -> Option<FuseEntry> {
         let bytes = memory.slot_mut(0);
         let word = |at: usize| {
@@ -132,7 +132,7 @@ impl FuseEntry {
         }
     }
 
-    /// The room for its reply. It does not overlap the request.
+    /// The buffer for the reply. It does not overlap the request.
     pub fn reply(&mut self) -> &mut [u8] {
         &mut self.memory.slot_mut(0)[self.reply.clone()]
     }
@@ -163,8 +163,7 @@ impl FuseEntry {
     }
 }
 
-/// Some queues of a file system that is mounted by FUSE. The kernel has one for each CPU, and all of them need entries
-/// before it uses any.
+/// Some queues of a mounted FUSE file system. The kernel has one per CPU, and uses none until all have entries.
 #[derive(Debug)]
 pub struct FuseRing {
     // Fields are dropped in this order: the ring before the memory that it may write to. Memory that the kernel still
@@ -172,11 +171,11 @@ pub struct FuseRing {
     rings: Rings,
     device: OwnedFd,
     wake: OwnedFd,
-    /// What the kernel has, by slot.
+    /// The entries that the kernel has, by slot.
     lent: Vec<Option<Arena>>,
     /// The queues of the slots.
     queues: Vec<u16>,
-    /// The places of the parts of entries: those that are being registered are read by the kernel.
+    /// The addresses of entry parts, which the kernel reads during registration.
     places: Vec<[libc::iovec; 2]>,
     /// The counter of `wake`, as the kernel reads it.
     woken: Arena,
@@ -185,9 +184,8 @@ pub struct FuseRing {
 }
 
 impl FuseRing {
-    /// Makes a ring, for the calling thread only. `wake` is an eventfd, whose reads block; `queues` are numbers of
-    /// queues, and how many entries each gets; `most_data` is the longest payload, bytes: as the server agreed on, and
-    /// at least 8192.
+    /// Creates a ring for the calling thread only. `wake` is a blocking eventfd. `queues` are queue numbers with the
+    /// number of entries of each. `most_data` is the negotiated maximum payload, bytes, at least 8192.
     ///
     /// # Errors
     /// Those of io_uring_setup(2) and mmap(2).
@@ -215,10 +213,10 @@ impl FuseRing {
         })
     }
 
-    /// Gives all entries to the kernel. The file system has been initialised, and its server agreed on io_uring.
+    /// Passes all entries to the kernel. The file system must be initialised with io_uring negotiated.
     ///
     /// # Errors
-    /// Those of the kernel: it sends requests to `/dev/fuse` then.
+    /// Those of the kernel, which then sends requests to `/dev/fuse`.
     pub fn register(&mut self) -> io::Result<()> {
         for (slot, memory) in self.lent.iter_mut().flatten().enumerate() {
             let length = memory.slot_bytes();
@@ -248,7 +246,7 @@ impl FuseRing {
         }
         self.watch();
         self.submit()?;
-        // Those that failed have ended already.
+        // Failed ones have already ended.
         let mut failed = None;
         self.rings.reap(u32::MAX, |_, result| {
             failed = failed.or((result < 0).then_some(result));
@@ -294,12 +292,12 @@ impl FuseRing {
             ..Command::default()
         };
         self.lent[slot] = Some(entry.memory);
-        // SAFETY: the kernel knows the memory since `register`; it is lent, and leaked if the completion is never
-        // reaped.
+        // SAFETY: the kernel knows the memory since `register`. The memory is lent, and leaked if the completion is
+        // never reaped.
         unsafe { self.rings.write_with(sqe, command) };
     }
 
-    /// Gives replies to the kernel, without waiting.
+    /// Passes replies to the kernel, without waiting.
     ///
     /// # Errors
     /// Those of io_uring_enter(2).
@@ -310,8 +308,8 @@ impl FuseRing {
         }
     }
 
-    /// Gives replies to the kernel and takes the requests that are there. If there are none, it may wait for one, or
-    /// until `wake` is written to. Returns whether the file system is still mounted.
+    /// Passes replies to the kernel and takes available requests. If none are available, `wait` waits for a request or
+    /// a write to `wake`. Returns whether the file system is still mounted.
     ///
     /// # Errors
     /// Those of io_uring_enter(2), and of entries.
@@ -361,12 +359,11 @@ struct BackingMap {
     padding: u64,
 }
 
-/// Tells the kernel of a file that it may read and write in place of the server (`FUSE_DEV_IOC_BACKING_OPEN`). Returns
-/// the number for replies.
+/// Registers a backing file, which the kernel reads and writes in place of the server (`FUSE_DEV_IOC_BACKING_OPEN`).
+/// Returns its id for replies.
 ///
 /// # Errors
-/// As ioctl(2): EPERM if the session has not agreed on it, ELOOP if the file is on a file system that is itself stacked
-/// on another one.
+/// Those of ioctl(2): EPERM if the session did not negotiate it, ELOOP if the file is on a stacked file system.
 pub fn open_backing(session: impl AsFd, file: impl AsFd) -> io::Result<u32> {
     const FUSE_DEV_IOC_BACKING_OPEN: libc::c_ulong = 0x4010_e501;
     let map = BackingMap {
@@ -378,10 +375,10 @@ pub fn open_backing(session: impl AsFd, file: impl AsFd) -> io::Result<u32> {
     number.map(|number| number as u32)
 }
 
-/// Ends the use of such a number for further replies (`FUSE_DEV_IOC_BACKING_CLOSE`).
+/// Releases a backing file id, so that further replies cannot use it (`FUSE_DEV_IOC_BACKING_CLOSE`).
 ///
 /// # Errors
-/// As ioctl(2).
+/// Those of ioctl(2).
 pub fn close_backing(session: impl AsFd, number: u32) -> io::Result<()> {
     const FUSE_DEV_IOC_BACKING_CLOSE: libc::c_ulong = 0x4004_e502;
     // SAFETY: the number that the driver reads.
@@ -391,7 +388,7 @@ pub fn close_backing(session: impl AsFd, number: u32) -> io::Result<()> {
 /// ioctl(2).
 ///
 /// # Safety
-/// `argument` points to what drivers that know this number read.
+/// `argument` points to the type that drivers expect for this number.
 unsafe fn ioctl<T>(device: impl AsFd, what: libc::c_ulong, argument: *const T) -> io::Result<i32> {
     // SAFETY: as the caller guarantees.
     let result = unsafe { libc::ioctl(device.as_fd().as_raw_fd(), what as _, argument) };

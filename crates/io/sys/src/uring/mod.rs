@@ -62,10 +62,10 @@ impl UringBackend {
         UringBackend::with_polls(files, arena, engine, 0)
     }
 
-    /// The same, with room for this number of polls at a time ([`UringBackend::prep_poll`]).
+    /// The same, with room for this many concurrent polls ([`UringBackend::prep_poll`]).
     ///
     /// # Errors
-    /// As of [`Self::new`].
+    /// Those of [`Self::new`].
     pub fn with_polls(
         files: Vec<File>,
         arena: Arena,
@@ -167,7 +167,7 @@ impl UringBackend {
         }
     }
 
-    /// Exchanges a file. Ops that were prepared before keep the old one.
+    /// Replaces a file. Ops prepared before keep the old one.
     ///
     /// # Errors
     /// Those of io_uring_register(2) and io_uring_enter(2); then nothing has changed.
@@ -189,7 +189,7 @@ impl UringBackend {
         Ok(())
     }
 
-    /// Takes its memory: it cannot be used any more. `None`: something is in flight.
+    /// Takes its memory, after which it is unusable. `None`: ops are in flight.
     pub fn take_arena(&mut self) -> Option<Arena> {
         if self.arena.busy_count() > 0 {
             return None;
@@ -233,14 +233,14 @@ fn hint(error: &std::io::Error) -> &'static str {
 }
 
 impl UringBackend {
-    /// As [`Backend::prep`], for a write that is durable when it ends (RWF_DSYNC): the kernel writes through the cache
-    /// of the device (FUA) where it can, and otherwise flushes it.
+    /// Like [`Backend::prep`], for a write that is durable when it ends (RWF_DSYNC). The kernel writes through the
+    /// device cache (FUA) where possible, otherwise it flushes it.
     pub fn prep_durable(&mut self, slot: Slot, op: &Op) {
         self.place(slot, op, self.rw_flags.write | file::RWF_DSYNC, 0);
     }
 
-    /// As [`Backend::prep`], or with `durable` as [`Self::prep_durable`]. A thread of the kernel carries it out, so
-    /// that the call that submits it does not wait for a file system that does not answer. See [`Self::allow_workers`].
+    /// Like [`Backend::prep`], or with `durable` like [`Self::prep_durable`]. A kernel worker thread executes it, so
+    /// that a hanging file system does not block the submitting call. See [`Self::allow_workers`].
     pub fn prep_apart(&mut self, slot: Slot, op: &Op, durable: bool) {
         let durable = if durable { file::RWF_DSYNC } else { 0 };
         self.place(slot, op, self.rw_flags.write | durable, abi::SQE_ASYNC);
@@ -252,9 +252,8 @@ impl UringBackend {
         let _ = self.rings.register_workers(self.arena.slots());
     }
 
-    /// Waits once until a file can be read, or with `write` be written. It ends with a completion whose slot is the
-    /// number of slots and `number` together. It needs no slot. Also a file that is not registered has to be among the
-    /// files of this backend.
+    /// Polls a file once until it is readable, or with `write` writable. Ends with a completion whose slot is the
+    /// number of slots plus `number`. Uses no slot. An unregistered file must also be among the files of this backend.
     pub fn prep_poll(&mut self, number: u32, file: u32, write: bool) {
         let user_data = u64::from(self.arena.slots()) + u64::from(number);
         let entry = Sqe {

@@ -191,8 +191,8 @@ impl NvmeBackend {
     /// Creates a ring for all slots of the arena. The files are the character devices of namespaces.
     ///
     /// # Errors
-    /// The kernel lacks the passthrough, or a file is not a namespace whose blocks have a length of 512 bytes to 64 KiB
-    /// and no metadata.
+    /// The kernel lacks NVMe passthrough, or a file is not a namespace with blocks of 512 bytes to 64 KiB and no
+    /// metadata.
     pub fn new(
         files: Vec<File>,
         arena: Arena,
@@ -246,7 +246,7 @@ impl NvmeBackend {
     }
 
     fn register_buffers(&mut self) {
-        // The kernel that has one of these features has the other.
+        // Kernels with one of these features have both.
         let result = match self.rings.flags & setup::DEFER_TASKRUN {
             0 => Err("buffers not registered: Linux is older than 6.1".to_owned()),
             _ => self.rings.register_buffers(&self.arena),

@@ -69,8 +69,7 @@ pub(super) struct Rings {
     features: u32,
     sq_mask: u32,
     sq_entries: u32,
-    /// Binary logarithm of the length of an entry, in those of the usual length: 1 with [`setup::SQE128`] and
-    /// [`setup::CQE32`].
+    /// Binary logarithm of the entry size in units of the usual size: 1 with [`setup::SQE128`] and [`setup::CQE32`].
     big: u32,
     sq_head: NonNull<AtomicU32>,
     sq_tail: NonNull<AtomicU32>,
@@ -230,7 +229,7 @@ impl Rings {
         }
     }
 
-    /// io_uring_register(2).
+    /// Calls io_uring_register(2).
     ///
     /// # Safety
     /// `argument` points to `count` elements of the type that `what` takes, and what these point to lives as long as
@@ -284,10 +283,10 @@ impl Rings {
         self.local_tail.wrapping_sub(self.load(self.sq_head))
     }
 
-    /// The next entry, which is overwritten in place.
+    /// Returns the next entry, to be overwritten in place.
     ///
     /// # Safety
-    /// What the new entry points to may be used as its op does, and its file stays open, until the completion was
+    /// The new op may access the memory that its entry points to, and its file stays open, until the completion was
     /// reaped.
     #[inline]
     pub(super) unsafe fn next(&mut self) -> &mut Sqe {
@@ -298,8 +297,8 @@ impl Rings {
         unsafe { self.sqes.add(index << self.big).as_mut() }
     }
 
-    /// Writes the next entry with a command of a driver, which replaces the last two words of the usual entry. For
-    /// rings made by [`Self::with_commands`].
+    /// Writes the next entry with a driver command in place of its last two words. For rings made by
+    /// [`Self::with_commands`].
     ///
     /// # Safety
     /// As for [`Self::next`]; also of what the command points to.
@@ -318,7 +317,7 @@ impl Rings {
         }
     }
 
-    /// Registers files, whose index then takes the place of the descriptor. The kernel keeps them open.
+    /// Registers files, whose index then replaces the descriptor. The kernel keeps them open.
     ///
     /// # Errors
     /// Those of io_uring_register(2).
@@ -329,7 +328,7 @@ impl Rings {
         unsafe { self.register(abi::register::FILES, argument, count) }.map(drop)
     }
 
-    /// Exchanges a registered file.
+    /// Replaces a registered file.
     ///
     /// # Errors
     /// Those of io_uring_register(2).
@@ -345,7 +344,7 @@ impl Rings {
         unsafe { self.register(abi::register::FILES_UPDATE, argument, 1) }.map(drop)
     }
 
-    /// Lets the kernel signal an eventfd when something has ended.
+    /// Makes the kernel signal an eventfd on completions.
     ///
     /// # Errors
     /// Those of io_uring_register(2).
@@ -356,7 +355,7 @@ impl Rings {
         unsafe { self.register(abi::register::EVENTFD, argument, 1) }.map(drop)
     }
 
-    /// Sets how many threads of the kernel carry out ops on files and devices at most (Linux 5.15).
+    /// Limits the number of kernel worker threads for ops on files and devices (Linux 5.15).
     ///
     /// # Errors
     /// Those of io_uring_register(2).

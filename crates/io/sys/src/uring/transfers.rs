@@ -1,11 +1,11 @@
-//! Reads and writes of servers, between files and the memory of their clients. A thread starts many of them with one
-//! system call, and none blocks it.
+//! Reads and writes of servers, between files and client memory. A thread starts many of them with one system call,
+//! without blocking.
 //!
 //! The kernel ends a direct write in the context of the thread that started it. While writes are in flight, this thread
-//! must not call what waits for them, such as ftruncate(2) or a write behind the end of the file, and nothing that
-//! waits for a thread which does: it would wait for itself.
+//! must not make a call that waits for them, such as ftruncate(2) or a write past the end of the file. Nor may it wait
+//! for a thread that makes such a call: it would wait for itself.
 //!
-//! What is in flight is owned here: file and memory stay until the kernel has finished with them.
+//! This module owns the file and memory of a transfer until the kernel has finished with them.
 
 use std::io;
 use std::ops::Range;
@@ -52,16 +52,16 @@ impl TransferMemory {
     }
 }
 
-/// Credentials that the ring of a [`Transfers`] knows.
+/// Credentials registered with the ring of a [`Transfers`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credentials(u16);
 
-/// What is transferred.
+/// A transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transfer {
     /// From the file to the memory.
     Read,
-    /// From the memory to the file: to its end if `append`; with the credentials of the thread if none are given.
+    /// From the memory to the file: to its end if `append`; with the credentials of the thread unless some are given.
     Write {
         /// `RWF_APPEND`.
         append: bool,
@@ -73,11 +73,11 @@ pub enum Transfer {
 /// A transfer that has ended.
 #[derive(Debug)]
 pub struct Transferred<F, T> {
-    /// The file, as it was given.
+    /// The caller's file.
     pub file: F,
-    /// The memory, as it was given.
+    /// The caller's memory.
     pub memory: TransferMemory,
-    /// What the caller gave for it.
+    /// The caller's data.
     pub item: T,
     /// Bytes, or the error.
     pub result: io::Result<usize>,
@@ -95,8 +95,8 @@ struct InFlight<F, T> {
 /// The transfers of one thread.
 pub struct Transfers<F, T> {
     rings: Rings,
-    /// Signalled by the kernel when something has ended. The descriptor of a ring whose completions are deferred to its
-    /// thread is not readable then.
+    /// The kernel signals it on completions. The descriptor of a ring with deferred completions does not become
+    /// readable for them.
     ended: OwnedFd,
     slots: Vec<Option<InFlight<F, T>>>,
     free: Vec<Slot>,
@@ -109,10 +109,10 @@ pub struct Transfers<F, T> {
 unsafe impl<F: Send, T: Send> Send for Transfers<F, T> {}
 
 impl<F: AsFd, T> Transfers<F, T> {
-    /// Room for this many in flight. To be used by the thread that calls this.
+    /// Creates a ring for at most `most` transfers in flight, for use by the calling thread.
     ///
     /// # Errors
-    /// There is no io_uring, or no memory.
+    /// io_uring is unavailable, or memory is short.
     pub fn new(most: u16) -> io::Result<Transfers<F, T>> {
         let most = u32::from(most);
         let rings = Rings::new(most, &Engine::new(EngineKind::IoUring, most))?;
@@ -133,10 +133,10 @@ impl<F: AsFd, T> Transfers<F, T> {
         })
     }
 
-    /// Lets the ring know the credentials that the calling thread has now.
+    /// Registers the current credentials of the calling thread with the ring.
     ///
     /// # Errors
-    /// There is no memory, or a filter forbids it.
+    /// Memory is short, or a filter forbids it.
     pub fn credentials(&self) -> io::Result<Credentials> {
         self.rings.register_credentials().map(Credentials)
     }
@@ -159,10 +159,10 @@ impl<F: AsFd, T> Transfers<F, T> {
         self.ended.as_fd()
     }
 
-    /// Prepares a transfer, which begins with the next turn.
+    /// Prepares a transfer, which the next turn starts.
     ///
     /// # Errors
-    /// There is no room, or the memory is not what it says: all is given back.
+    /// The ring is full, or the memory is invalid: everything is given back.
     pub fn start(
         &mut self,
         file: F,
@@ -223,8 +223,8 @@ impl<F: AsFd, T> Transfers<F, T> {
         Ok(())
     }
 
-    /// Submits what was started, by one system call, and calls `ended` for each transfer that has ended. Does not wait.
-    /// Returns whether there was one.
+    /// Submits started transfers by one system call, and calls `ended` for each one that has ended. Does not wait.
+    /// Returns whether any ended.
     ///
     /// # Errors
     /// Those of io_uring_enter(2).
@@ -273,7 +273,7 @@ impl<F: AsFd, T> Transfers<F, T> {
 
 impl<F, T> Drop for Transfers<F, T> {
     fn drop(&mut self) {
-        // The kernel may still use what is in flight: it is never freed.
+        // The kernel may still use memory in flight, so it is leaked.
         for slot in self.slots.drain(..).flatten() {
             std::mem::forget(slot);
         }
@@ -291,7 +291,7 @@ mod tests {
 
     type Files = Transfers<Arc<File>, u32>;
 
-    /// All that end, by their numbers, in that order.
+    /// Waits for all transfers. Returns them in order of their numbers.
     fn ended(transfers: &mut Files) -> Vec<Transferred<Arc<File>, u32>> {
         let mut all = Vec::new();
         while transfers.in_flight() > 0 {

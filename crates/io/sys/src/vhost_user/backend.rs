@@ -1,7 +1,7 @@
-//! The backend of the engines `vhost-user-blk` and `virtiofs`: a queue of a connection, or a part of one.
+//! The backend of the engines `vhost-user-blk` and `virtiofs`: a queue of a connection, or part of one.
 //!
-//! The buffers of the slots are in memory that is shared with the server, so that data are never copied here. Behind
-//! them is, for each slot, what else belongs to its request.
+//! The slots' buffers are in memory shared with the server, so data are never copied here. The other parts of each
+//! slot's request follow the buffers.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -33,7 +33,7 @@ const STATUS_NONE: u8 = 0xff;
 const SLOT_BYTES: usize = 128;
 const REPLY: usize = 96;
 
-/// What serves the requests.
+/// The service of the requests.
 #[derive(Debug, Clone)]
 pub enum Service {
     /// A disk.
@@ -50,18 +50,18 @@ impl Service {
         }
     }
 
-    /// The memory that is shared with the server. `None`: there is no server.
+    /// The memory shared with the server. `None`: not connected to a server.
     pub fn memory(&self) -> Option<&Arc<SharedMemory>> {
         self.link().map(|link| &link.memory)
     }
 
-    /// The process that serves. `None`: it is not known.
+    /// The server's process. `None`: unknown.
     pub fn server(&self) -> Option<u32> {
         let socket = self.link()?.socket().ok()?;
         crate::host::peer(socket.as_fd())
     }
 
-    /// A queue of its own, or a part of one, for `slots` ops of at most `longest` bytes.
+    /// A new queue, or part of one, for `slots` ops of at most `longest` bytes.
     fn queue(&self, slots: u32, longest: u64) -> Result<QueueUser, (io::Error, &'static str)> {
         let refused = |error| (error, "look at the messages of the server");
         match self {
@@ -97,7 +97,7 @@ pub struct VhostUserBackend {
     service: Service,
     /// Its URI, for messages.
     name: String,
-    /// Another descriptor of its socket, to see its end.
+    /// A duplicate of the connection's socket, to detect its end.
     socket: UnixStream,
     arena: Arena,
     queue: QueueUser,
@@ -108,7 +108,7 @@ pub struct VhostUserBackend {
     unique: u64,
     /// Prepared and not yet submitted.
     prepared: Vec<Slot>,
-    /// Given back and not yet completed: the last one first.
+    /// Slots given back and not yet completed, the last one first.
     returned: Vec<Slot>,
     in_flight: u32,
     /// Parts of a chain.
@@ -177,7 +177,7 @@ impl VhostUserBackend {
         self.failed(io::Error::new(io::ErrorKind::InvalidData, what.to_owned()))
     }
 
-    /// Submits what is prepared.
+    /// Submits prepared ops.
     fn submit(&mut self, completions: &mut Completions) {
         if self.prepared.is_empty() {
             return;
@@ -214,7 +214,7 @@ impl VhostUserBackend {
                     }
                 }
                 // SAFETY: the parts are the buffer of the slot, which is lent until the server gives the chain back,
-                // and what belongs to the slot behind all buffers. All of it is in the memory that is shared.
+                // and the slot's area after all buffers. All of it is in the shared memory.
                 unsafe { ring.push(slot, parts) };
                 *in_flight += 1;
                 completions.submitted += 1;
@@ -222,7 +222,7 @@ impl VhostUserBackend {
         });
     }
 
-    /// Completes what the server has given back, until `max` ops are complete.
+    /// Completes requests that the server has given back, until `max` ops are complete.
     fn take(&mut self, max: u32, completions: &mut Completions) -> Result<(), BackendError> {
         if completions.list.len() < max as usize && self.returned.is_empty() {
             let collected = self.queue.collect(&mut self.returned);
@@ -239,8 +239,8 @@ impl VhostUserBackend {
             let Some((op, submitted, unique)) = op else {
                 return Err(self.malformed("the server returned a request that is not in flight"));
             };
-            // SAFETY: the server has given it back. One that accesses it nevertheless changes bytes, which are all
-            // valid.
+            // SAFETY: the server has given it back. If the server still accesses it, it changes bytes, and all values
+            // are valid.
             unsafe { self.arena.take_back(slot) };
             self.in_flight -= 1;
             let header = header(slot);
@@ -274,11 +274,11 @@ impl VhostUserBackend {
 /// The longest chain of an op on a disk of at most `longest` bytes: header, data, status; or header, range, status.
 fn chain_length(connection: &Connection, longest: u64) -> u16 {
     let segments = longest.div_ceil(u64::from(connection.disk.segment));
-    // No more than a disk takes; longer ops are refused before.
+    // Within the limit of the disk; longer ops are refused before.
     2 + segments.clamp(1, 126) as u16
 }
 
-/// Where what belongs to a slot's request is, behind the buffers.
+/// The offset of a slot's area after the buffers.
 fn header(slot: Slot) -> usize {
     SLOT_BYTES * slot as usize
 }

@@ -26,18 +26,18 @@ const DEVICE: Device = Device {
     without: "it does not report the length of its disk (CONFIG)",
 };
 
-/// What a server offers.
+/// The disk as described by the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Disk {
     /// Length, bytes.
     pub length: u64,
-    /// Whether it cannot be written.
+    /// Whether it is read-only.
     pub read_only: bool,
     /// Whether ranges can be discarded.
     pub discards: bool,
     /// Whether flushes are offered.
     pub flushes: bool,
-    /// Requests are multiples of it, bytes.
+    /// Requests are multiples of this, bytes.
     pub smallest: u32,
     /// The longest request, bytes.
     pub longest: u64,
@@ -52,7 +52,7 @@ pub struct Disk {
 /// A connection to a server of a disk, shared by the queues of a trial.
 #[derive(Debug)]
 pub struct Connection {
-    /// What is served.
+    /// The served disk.
     pub disk: Disk,
     pub(super) link: Link,
     /// Queues in use.
@@ -91,10 +91,10 @@ fn disk(config: &[u8; CONFIG_BYTES], features: u64, queues: u64) -> io::Result<D
     let has = |feature: u64| features & feature != 0;
     let sectors = u64::from(u32_at(4)) << 32 | u64::from(u32_at(0));
     let length = (sectors.checked_mul(512)).filter(|length| *length <= i64::MAX as u64);
-    // qemu offers the feature, and says 0 where it means that there is no limit.
+    // qemu offers the feature, and reports 0 for "no limit".
     let segment = (Some(u32_at(8)).filter(|size| has(F_SIZE_MAX) && *size > 0)).unwrap_or(1 << 30);
     let segments = if has(F_SEG_MAX) { u32_at(12) } else { 1 };
-    // Shorter or longer ones are not useful; all of them fit in a table.
+    // Values outside these limits are not useful; all of these fit in a table.
     let (segment, segments) = (segment.clamp(512, 1 << 30), segments.clamp(1, 126));
     let discard = if has(F_DISCARD) { u32_at(36) } else { 0 };
     Ok(Disk {

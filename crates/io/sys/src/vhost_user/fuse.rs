@@ -68,7 +68,7 @@ impl Caller {
         }
     }
 
-    /// The header of a request whose arguments and data have `more` bytes.
+    /// The header of a request with `more` bytes of arguments and data.
     pub(super) fn header(&self, opcode: u32, more: u32, unique: u64, node: u64) -> [u64; 5] {
         [
             words(IN_BYTES as u32 + more, opcode),
@@ -126,7 +126,7 @@ pub(super) fn longest(reply: &[u8]) -> io::Result<u32> {
     }
 }
 
-/// What a reply says: the bytes behind its header, or an errno.
+/// The content of a reply: the bytes after its header, or an errno.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     Bytes(u32),
@@ -169,7 +169,7 @@ pub(super) struct Entry {
     pub(super) mode: u32,
 }
 
-/// Reads the reply to a LOOKUP. `None`: it is malformed. Node 0 means that there is no such file.
+/// Parses the reply to a LOOKUP. `None`: it is malformed. Node 0 means that the file does not exist.
 pub(super) fn entry(reply: &[u8]) -> Option<Entry> {
     Some(Entry {
         node: u64_at(reply, 0)?,

@@ -43,7 +43,7 @@ const F_VERSION_1: u64 = 1 << 32;
 /// The features that do not depend on the device.
 const OWN: u64 = F_INDIRECT | F_EVENT_IDX | F_PROTOCOL_FEATURES | F_VERSION_1;
 
-/// Bytes of the memory that is shared with a server: more than any job needs. Only what is used takes memory.
+/// Size of the memory shared with a server, bytes: more than any job needs. Unused pages take no memory.
 const MEMORY_BYTES: usize = if cfg!(target_pointer_width = "64") {
     16 << 30
 } else {
@@ -67,11 +67,11 @@ pub(super) struct Link {
 pub(super) struct Wire {
     stream: UnixStream,
     acknowledges: bool,
-    /// Whether the server knows the memory.
+    /// Whether the memory was shared with the server.
     shares: bool,
 }
 
-/// What is needed of a kind of device.
+/// Requirements of a kind of device.
 pub(super) struct Device {
     /// The scheme of its URI.
     pub(super) scheme: &'static str,
@@ -79,13 +79,13 @@ pub(super) struct Device {
     pub(super) features: u64,
     /// Features of the protocol that it needs.
     pub(super) protocol: u64,
-    /// What it lacks without them.
+    /// What is missing without them.
     pub(super) without: &'static str,
 }
 
 impl Link {
-    /// Connects to the server that listens on a socket. Each step may take `within`. `read` is told of the features and
-    /// of the number of queues, and reads what else is told of the device.
+    /// Connects to the server that listens on a socket. Each step may take `within`. `read` gets the features and the
+    /// number of queues, and reads the rest of the configuration.
     ///
     /// # Errors
     /// The server cannot be reached, or does not speak the protocol as needed.
@@ -123,12 +123,12 @@ impl Link {
         self.wire.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another descriptor of its socket, to see its end.
+    /// A duplicate of its socket, to detect its end.
     pub(super) fn socket(&self) -> io::Result<UnixStream> {
         self.wire().stream.try_clone()
     }
 
-    /// Sets up a queue whose parts are in the memory that is shared.
+    /// Sets up a queue in the shared memory.
     pub(super) fn queue(
         &self,
         number: u32,
@@ -244,7 +244,7 @@ impl Wire {
         self.send(SET_VRING_ENABLE, &state(1), &[])
     }
 
-    /// Sends a message that has no reply of its own. Waits for its acknowledgement, if the server knows these.
+    /// Sends a message without a reply of its own. Waits for its acknowledgement, if the server supports these.
     fn send(&mut self, request: u32, payload: &[u8], files: &[RawFd]) -> io::Result<()> {
         let flags = match self.acknowledges {
             true => VERSION | NEED_REPLY,
@@ -311,7 +311,7 @@ fn send_with_files(stream: &UnixStream, bytes: &[u8], files: &[RawFd]) -> io::Re
     let room = size_of_val(files) as u32;
     // SAFETY: these compute lengths.
     let (space, length) = unsafe { (libc::CMSG_SPACE(room), libc::CMSG_LEN(room)) };
-    // In words, because a header of a control message has to be aligned.
+    // In words, because a control message header must be aligned.
     let mut control = vec![0u64; (space as usize).div_ceil(8)];
     // SAFETY: zeros are a valid message without any parts.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };

@@ -1,9 +1,9 @@
-//! The client's side of vhost-user: connects to any server of disks or of folders, and is the backend of the engines
+//! The client side of vhost-user: connects to any server of disks or folders; also the backend of the engines
 //! `vhost-user-blk` and `virtiofs`.
 //!
-//! Source: "Vhost-user Protocol" of QEMU's documentation, and VIRTIO 1.2. All clones of a trial use one connection,
-//! because servers often serve one client at a time. What a server sends is never trusted: replies have the length that
-//! was asked for, and a ring's entries are checked.
+//! Source: QEMU's "Vhost-user Protocol", and VIRTIO 1.2. All clones of a trial use one connection, because servers
+//! often serve one client at a time. Server input is untrusted: replies must have the requested length, and ring
+//! entries are checked.
 
 mod backend;
 mod disk;

@@ -1,9 +1,9 @@
-//! A queue of a server, and those who share it.
+//! A queue of a server, and its users.
 //!
-//! Each user has slots of its own in the queue. Whoever looks at the ring takes everything that the server has given
-//! back, and keeps what belongs to others for them: so no user waits for another one, and one notification is enough.
+//! Each user has its own slots in the queue. A user that reads the ring takes all completions of the server, and keeps
+//! those of other users for them. So no user waits for another one, and one notification is enough.
 //!
-//! The slots of a user that leaves with requests in flight stay reserved until the server has given these back.
+//! If a user leaves with requests in flight, its slots stay reserved until the server has returned them.
 
 use std::fs::File;
 use std::io;
@@ -39,11 +39,11 @@ struct Shared {
 #[derive(Debug)]
 struct User {
     first: u32,
-    /// Its slots: which of them the server has.
+    /// Whether the server has each of its slots.
     in_flight: Box<[bool]>,
     /// It has left, and the server has some of its slots.
     left: bool,
-    /// What was taken from the ring for it: its own numbers.
+    /// Completions taken from the ring for it, by its own slot numbers.
     kept: Vec<u32>,
     waits: bool,
     wake: Arc<File>,
@@ -66,7 +66,7 @@ impl Shared {
         self.users.get_mut(after.checked_sub(1)?)
     }
 
-    /// Takes what the server has given back, keeps it for its users, and wakes those that wait.
+    /// Takes the completions of the server, keeps them for their users, and wakes waiting users.
     fn take(&mut self) -> Result<(), UnknownCompletion> {
         let mut ended = false;
         while let Some(slot) = self.ring.pop() {
@@ -132,14 +132,14 @@ impl Queue {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another user, with so many slots.
+    /// Adds a user with this many slots.
     ///
     /// # Errors
-    /// There are not so many slots left.
+    /// Not enough slots are free.
     pub(super) fn join(self: &Arc<Queue>, slots: u32) -> io::Result<QueueUser> {
         let wake = Arc::new(event()?);
         let mut shared = self.shared();
-        // Slots of users that have left may have come back.
+        // Slots of former users may have come back.
         let invented = |_| io::Error::other("the server returned a request that is not in flight");
         shared.take().map_err(invented)?;
         let mut first = 0;
@@ -192,7 +192,7 @@ impl Pusher<'_> {
     /// Makes the chain of a slot of the user available.
     ///
     /// # Safety
-    /// As for [`Ring::push`].
+    /// That of [`Ring::push`].
     ///
     /// # Panics
     /// If the slot is not one of the user's, or is in flight.
@@ -207,7 +207,7 @@ impl Pusher<'_> {
 }
 
 impl QueueUser {
-    /// Pushes chains, and notifies the server of them if it wants that.
+    /// Pushes chains, and notifies the server if it wants that.
     pub(super) fn submit(&self, fill: impl FnOnce(&mut Pusher<'_>)) {
         let notifies = {
             let shared = &mut *self.queue.shared();
@@ -222,7 +222,7 @@ impl QueueUser {
         }
     }
 
-    /// Appends the slots of this user that the server has given back. `into` has room for all slots.
+    /// Appends this user's slots that the server has returned. `into` has room for all slots.
     pub(super) fn collect(&self, into: &mut Vec<u32>) -> Result<(), UnknownCompletion> {
         let shared = &mut *self.queue.shared();
         if let Some(user) = shared.user(self.first) {
@@ -233,7 +233,7 @@ impl QueueUser {
             if let Some(user) = shared.user(self.first) {
                 into.append(&mut user.kept);
             }
-            // The notification that a waiting user asked for may have been that of what was just taken.
+            // The notification for a waiting user may have been the one just consumed.
             let mut others = shared.users.iter().filter(|user| user.first != self.first);
             if !others.any(|user| user.waits) || shared.ring.await_used(1) {
                 return Ok(());
@@ -241,7 +241,7 @@ impl QueueUser {
         }
     }
 
-    /// Asks to be notified when `count` more chains were given back. `false`: some were already.
+    /// Requests a notification after `count` more chains. `false`: some were already returned.
     pub(super) fn await_used(&self, count: u16) -> bool {
         let shared = &mut *self.queue.shared();
         let alone = shared.users.len() == 1;
@@ -252,11 +252,11 @@ impl QueueUser {
             return false;
         }
         user.waits = true;
-        // It is not known whose chains are given back next.
+        // The order in which chains of different users return is unknown.
         shared.ring.await_used(if alone { count } else { 1 })
     }
 
-    /// Waits until the server signals, or another user has taken something for this one.
+    /// Waits until the server signals, or another user has taken a completion for this one.
     ///
     /// # Errors
     /// The connection, of which `socket` is a descriptor, ended.
@@ -276,8 +276,8 @@ impl QueueUser {
             tv_nsec: (ns % 1_000_000_000) as _,
         });
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: three descriptors of ours; they and the time outlive the call. No signal mask is given. A call that
-        // was interrupted has no events, and the caller comes again.
+        // SAFETY: three descriptors of ours; they and the time outlive the call. No signal mask is given. An
+        // interrupted call has no events, and the caller retries.
         let ready = unsafe { libc::ppoll(watched.as_mut_ptr(), 3, time, std::ptr::null()) };
         if ready <= 0 {
             return Ok(());
@@ -291,7 +291,7 @@ impl QueueUser {
                 let _ = io::Read::read(&mut &*event, &mut count);
             }
         }
-        // Nothing is asked: the server has nothing to say.
+        // The server sends nothing unrequested, so the connection has ended.
         match signalled {
             true => Ok(()),
             false => Err(io::Error::new(
@@ -323,7 +323,7 @@ fn event() -> io::Result<File> {
     let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
     match event < 0 {
         true => Err(io::Error::last_os_error()),
-        // SAFETY: a new descriptor, which nobody else has.
+        // SAFETY: the descriptor is new and not owned elsewhere.
         false => Ok(unsafe { File::from_raw_fd(event) }),
     }
 }

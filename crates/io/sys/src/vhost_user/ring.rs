@@ -1,15 +1,14 @@
-//! The driver's side of a split virtqueue in memory that is shared with a device.
+//! The driver side of a split virtqueue in memory shared with a device.
 //!
-//! Source: VIRTIO 1.2, section 2.7. A slot owns the descriptor, or the descriptors, from `slot × chain`, so that there
-//! is no list of free ones.
+//! Source: VIRTIO 1.2, section 2.7. A slot owns the descriptors from `slot × chain` on, so no free list is needed.
 //!
 //! # Order of accesses
 //!
 //! - Descriptors and the entry of the available ring are written before its index, which is stored with Release.
 //! - The index of the used ring is loaded with Acquire, and its entries are read afterwards.
-//! - Both sides store an index, and then look at what the other one wants to be told of: between these is a SeqCst
-//!   fence. So either this side sees that the device wants a notification, or the device sees the new index; and the
-//!   same the other way.
+//! - Each side stores an index, and then checks whether the other side wants a notification; a SeqCst fence is in
+//!   between. So either this side sees that the device wants a notification, or the device sees the new index, and vice
+//!   versa.
 
 use std::sync::atomic::{AtomicU16, Ordering, fence};
 
@@ -56,8 +55,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// For `slots` chains of at most `chain` descriptors, from address `start`, which is aligned to 64 bytes. `None`:
-    /// too many for a ring of `most` descriptors.
+    /// Places for `slots` chains of at most `chain` descriptors, from address `start`, aligned to 64 bytes. `None`: too
+    /// many for a ring of `most` descriptors.
     pub(super) fn new(
         start: u64,
         slots: u32,
@@ -98,7 +97,7 @@ impl Places {
     }
 }
 
-/// A ring. Its memory is mapped as long as this value is used, and only the device accesses it as well.
+/// A ring. Its memory stays mapped while this value is used, and only the device accesses it otherwise.
 #[derive(Debug)]
 pub(super) struct Ring {
     places: Places,
@@ -111,7 +110,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// A ring whose memory consists of zeros. `events`: whether EVENT_IDX was agreed on.
+    /// A ring in zeroed memory. `events`: whether EVENT_IDX was negotiated.
     ///
     /// # Safety
     /// The addresses of `places` are those of memory of this process, for as long as the ring is used.
@@ -134,7 +133,7 @@ impl Ring {
     /// Writes to the ring, or to the table of a slot.
     ///
     /// # Safety
-    /// The address is that of such a value, and aligned. The device does not read it before it is available.
+    /// The address is valid for such a value, and aligned. The device does not read it before it is available.
     unsafe fn put<T: Plain>(address: u64, value: T) {
         // SAFETY: as the caller guarantees.
         unsafe {
@@ -145,11 +144,11 @@ impl Ring {
     /// Makes a chain of a slot available, without a notification.
     ///
     /// # Safety
-    /// The parts are memory of this process that the device shares, and used for nothing else until it gives the chain
-    /// back.
+    /// The parts are memory of this process that the device shares. They have no other use until the device returns the
+    /// chain.
     ///
     /// # Panics
-    /// If there is no such slot, or the chain is longer than one.
+    /// If the slot does not exist, or the chain is too long.
     pub(super) unsafe fn push(&mut self, slot: u32, parts: &[Part]) {
         let places = &self.places;
         assert!(
@@ -200,7 +199,7 @@ impl Ring {
             .store(self.next, Ordering::Release);
     }
 
-    /// Whether the device has to be notified of what was pushed since the last call.
+    /// Whether the device must be notified of chains pushed since the last call.
     pub(super) fn notifies(&mut self) -> bool {
         let (old, new) = (self.told, self.next);
         if old == new {
@@ -220,7 +219,7 @@ impl Ring {
         }
     }
 
-    /// The next slot that the device has given back. `Err`: it is not one of this ring.
+    /// The next slot that the device has returned. `Err`: a number outside this ring.
     pub(super) fn pop(&mut self) -> Option<Result<u32, u32>> {
         let places = &self.places;
         let used = self.index(places.used + 2).load(Ordering::Acquire);
@@ -243,7 +242,7 @@ impl Ring {
         Some(if rest == 0 { Ok(slot) } else { Err(head) })
     }
 
-    /// Asks to be notified when `count` more chains were given back. `false`: some were already.
+    /// Requests a notification after `count` more chains. `false`: some were already returned.
     pub(super) fn await_used(&mut self, count: u16) -> bool {
         let places = &self.places;
         // Without events, the device notifies of each.
@@ -365,7 +364,7 @@ mod tests {
         let event = device.places.used + 4 + 8 * u64::from(device.places.size);
         assert!(!ring.notifies());
         push(&mut ring, 0, &[(1, 1, true)]);
-        // At first it wants to know of entry 0.
+        // At first it wants a notification for entry 0.
         assert!(ring.notifies());
         push(&mut ring, 1, &[(1, 1, true)]);
         assert!(!ring.notifies());

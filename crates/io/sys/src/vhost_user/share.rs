@@ -16,7 +16,7 @@ use super::queue::{MOST_DESCRIPTORS, Queue, QueueUser};
 use crate::BackendError;
 use crate::memory::{SharedMemory, SharedPart};
 
-/// The queue of requests that must not wait for others. It has to exist, and is not used here.
+/// The queue of high-priority requests. It must exist, but is unused here.
 const FIRST_QUEUE: u32 = 0;
 /// Descriptors of a request: header, arguments, data, reply; or header, arguments, reply, data.
 pub(super) const CHAIN: u16 = 4;
@@ -33,12 +33,12 @@ const DEVICE: Device = Device {
     without: "",
 };
 
-/// What a path in a share leads to.
+/// What is at a path in a share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     /// Nothing; its folder exists.
     Missing,
-    /// Nothing, and its folder does not exist either.
+    /// Nothing, and the parent folder does not exist either.
     NoFolder,
     /// A regular file of this length, bytes.
     File(u64),
@@ -53,7 +53,7 @@ pub enum Found {
 pub struct ShareFlags {
     /// For writing as well.
     pub write: bool,
-    /// O_DIRECT. Servers ignore it unless they were told to allow it.
+    /// O_DIRECT. Servers ignore it unless configured to allow it.
     pub direct: bool,
     /// O_SYNC.
     pub sync: bool,
@@ -102,7 +102,7 @@ struct Control {
     hangs: bool,
 }
 
-/// What is transferred beside arguments and a reply.
+/// Data transferred besides arguments and a reply.
 enum Data<'a> {
     None,
     Out(&'a [u8]),
@@ -121,7 +121,7 @@ impl Share {
             source,
             hint: Some("look at the messages of the server"),
         };
-        // Without indirect descriptors, each request takes as many of the ring.
+        // Without indirect descriptors, a request uses that many ring entries.
         let slots = match link.features & super::link::F_INDIRECT {
             0 => u32::from(MOST_DESCRIPTORS / CHAIN),
             _ => u32::from(MOST_DESCRIPTORS),
@@ -179,7 +179,7 @@ impl Share {
         &self.link.memory
     }
 
-    /// So many slots in the queue that the fewest use.
+    /// Reserves slots in the queue with the fewest used.
     pub(super) fn join(&self, slots: u32) -> io::Result<QueueUser> {
         let mut queues: Vec<&Arc<Queue>> = self.queues.iter().collect();
         queues.sort_by_key(|queue| queue.users());
@@ -294,7 +294,7 @@ impl Share {
         }
     }
 
-    /// The node of the folder of a path, and the name of the path in it. `None`: the folder does not exist.
+    /// The node of a path's parent folder, and the file name. `None`: the folder does not exist.
     fn folder<'a>(&self, path: &'a Path) -> io::Result<Option<(u64, &'a str)>> {
         let mut names = names(path)?;
         let Some(last) = names.pop() else {
@@ -323,7 +323,7 @@ impl Share {
         Ok(Some(entry).filter(|entry| entry.node != 0))
     }
 
-    /// What a path leads to.
+    /// Looks up a path.
     ///
     /// # Errors
     /// The request failed, or the path is not within the share.
@@ -516,7 +516,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Cuts it off, or extends it with zeros.
+    /// Truncates it, or extends it with zeros.
     ///
     /// # Errors
     /// Those of ftruncate(2).

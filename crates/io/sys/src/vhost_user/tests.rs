@@ -1,4 +1,4 @@
-//! The engine `virtiofs` on a server in this process, which answers as told.
+//! The engine `virtiofs` on a scripted server in this process.
 
 use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -19,7 +19,7 @@ const BLOCKS: usize = 64;
 /// A test that hangs ends after this time.
 const LIMIT_NS: u64 = 60_000_000_000;
 
-/// What a server does wrong with each READ.
+/// How a server misbehaves on each READ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wrong {
     Nothing,
@@ -191,7 +191,7 @@ impl Device {
                 events: libc::POLLIN,
                 revents: 0,
             };
-            // Of the socket only its end: other messages are for the other thread.
+            // On the socket, only watch for its end: the other thread handles messages.
             let mut watched = [watch(kick.as_raw_fd()), watch(stream.as_raw_fd())];
             watched[1].events = 0;
             // The guest notifies of the next request.
@@ -317,7 +317,7 @@ impl Device {
             put(self.used + 2, &self.returned.to_ne_bytes());
         }
         fence(SeqCst);
-        // Only the notification that the guest asked for, as VIRTIO 1.2 says in 2.7.10.
+        // Only the notification that the guest requested, see VIRTIO 1.2, 2.7.10.
         let wanted: u16 = get(self.available + 4 + 2 * self.size);
         let passed = self.returned.wrapping_sub(wanted).wrapping_sub(1);
         if passed < self.returned.wrapping_sub(before) {
@@ -420,7 +420,7 @@ fn a_clone_that_does_nothing_more_keeps_no_reply_of_another() {
         thread::scope(|scope| {
             for backend in [&mut first, &mut second] {
                 scope.spawn(|| {
-                    // Both wait at the same time, and whoever is first takes the reply of its own and goes.
+                    // Both wait; the first to wake takes its own reply and returns.
                     backend.prep(0, &op(OpKind::Read, 1));
                     assert_eq!(complete(backend, 1), [(0, BLOCK as i32)]);
                 });
