@@ -80,7 +80,7 @@ impl Fill<'_> {
 pub(crate) enum Read {
     /// There are new readings.
     Fresh,
-    /// There are readings of an earlier time, this many ns ago, and later ones may follow: read again.
+    /// The readings were taken this many ns ago, and later ones may follow: read again.
     Earlier(u64),
     /// Nothing new yet: the sampler reads at longer intervals.
     Nothing,

@@ -52,9 +52,9 @@ pub struct Scope {
     pub pools: Pools,
     /// The processes under test.
     pub processes: Vec<ProcessName>,
-    /// Processes that serve what the jobs use; sampled with all their descendants.
+    /// Processes that serve the jobs' targets; sampled with all their descendants.
     pub servers: Vec<u32>,
-    /// Sockets on which file servers tell what they counted.
+    /// Sockets on which file servers report statistics.
     pub stats: Vec<PathBuf>,
     /// Processes of iodyno itself: their I/O is not that of others.
     pub own: Vec<u32>,

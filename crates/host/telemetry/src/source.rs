@@ -56,7 +56,7 @@ impl Source {
     pub(crate) fn begin(&mut self, now_ns: Option<i64>) {
         self.since = None;
         let mut read = self.sampler.read(&mut self.now);
-        // What is earlier than the start does not belong to it.
+        // Readings from before the start do not count.
         while let Ok(Read::Earlier(_)) = read {
             read = self.sampler.read(&mut self.now);
         }
@@ -78,8 +78,8 @@ impl Source {
         }
     }
 
-    /// Takes the samples that there are. `begun_ns` is when sampling started, `shapes` the number of shapes of all
-    /// series so far.
+    /// Takes the available samples. `begun_ns` is when sampling started, `shapes` the number of shapes of all series so
+    /// far.
     pub(crate) fn sample(
         &mut self,
         begun_ns: i64,
@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     fn each_earlier_reading_is_a_sample_at_its_own_time() {
-        // Two from before the start, of which one is found only later.
+        // Two from before the start, one of them found only later.
         let mut source = Source::new(Box::new(Late(vec![(7, 1)])));
         source.begin(Some(100));
         let readings = vec![(60, 2), (45, 615), (20, 12), (1, 7)];

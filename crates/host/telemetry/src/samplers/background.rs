@@ -259,7 +259,7 @@ mod tests {
             thread::yield_now();
         }
         assert_eq!(readings.values[0], Some(7));
-        // It blocks in the next reading. It is closed meanwhile, and its thread ends with that reading.
+        // It blocks in the next reading. Meanwhile it is closed, and its thread ends with that reading.
         sampler.close();
         assert!(sampler.read(&mut readings).is_err());
         assert!(closed.try_recv().is_err(), "it cannot have ended");

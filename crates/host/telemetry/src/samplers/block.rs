@@ -25,7 +25,7 @@ pub(crate) struct Block {
     missed: u64,
 }
 
-/// The name that the kernel gives a direction in the rows of the series.
+/// The name of a direction in the rows of the series.
 fn word(direction: Direction) -> &'static str {
     match direction {
         Direction::Read => "read",
@@ -36,7 +36,7 @@ fn word(direction: Direction) -> &'static str {
 }
 
 impl Block {
-    /// `None` if all devices of the host are sampled: then it is not known which ones are meant.
+    /// `None` if all devices of the host are sampled: then the relevant ones are unknown.
     pub(crate) fn open(roots: &Roots, devices: &Devices) -> Option<Block> {
         let Devices::Named(named) = devices else {
             return None;

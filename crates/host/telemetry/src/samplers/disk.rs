@@ -22,7 +22,7 @@ pub(crate) struct Disk {
     looked: bool,
 }
 
-/// Which devices are sampled, and what must be known of the others.
+/// Which devices are sampled, and the state needed for the others.
 enum Choice {
     /// All devices with any I/O. The counts of a device start at zero when it appears with its first I/O; therefore
     /// the names of devices without I/O in the last two readings are kept.

@@ -83,7 +83,7 @@ struct Sources {
 /// A line of the table.
 struct Source {
     id: String,
-    /// Controller and device, as in the line.
+    /// Controller and device, as printed in the line.
     what: String,
     row: SeriesRow,
     now: Vec<u64>,

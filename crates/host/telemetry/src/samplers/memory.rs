@@ -67,7 +67,7 @@ fn gauges(text: &str) -> Result<[Option<u64>; 6], String> {
     if free.is_none() {
         return Err("it does not say how much is free".to_owned());
     }
-    // Pages of block devices are a cache, as those of files.
+    // Pages of block devices are also a cache, like those of files.
     let cached = cached
         .zip(buffers)
         .map(|(files, devices)| files.saturating_add(devices));

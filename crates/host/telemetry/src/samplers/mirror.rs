@@ -1,11 +1,11 @@
-//! What the server of a mirror has sent to its legs. It tells this on the socket by which it is managed.
+//! The data that the server of a mirror has sent to its legs, as reported on its control socket.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A server that does not answer within this time has no counts in a sample.
+/// A server that does not answer within this time has no counts in the sample.
 const WITHIN: Duration = Duration::from_millis(100);
 
 /// The server of a mirror.
@@ -13,7 +13,7 @@ const WITHIN: Duration = Duration::from_millis(100);
 pub(super) struct Mirror(PathBuf);
 
 impl Mirror {
-    /// The server with this process, among those whose sockets are in this folder.
+    /// The server with this process id, among those with sockets in this folder.
     pub(super) fn of(sockets: &Path, pid: u32) -> Option<Mirror> {
         let found = std::fs::read_dir(sockets).ok()?.flatten();
         let mut paths = found.map(|entry| entry.path());
@@ -59,7 +59,7 @@ mod tests {
             ("{\"Failed\":{\"faults\":[],\"by_guard\":false}}\n", None),
             ("", None),
         ] {
-            // Those that looked for it are first.
+            // Connections that only search for the server come first.
             let server = std::thread::spawn({
                 let listener = listener.try_clone().unwrap();
                 move || loop {

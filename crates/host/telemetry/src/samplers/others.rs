@@ -67,7 +67,7 @@ pub(crate) struct Others<M> {
     own: Vec<u32>,
     named: Vec<ProcessName>,
     servers: Vec<u32>,
-    /// Processes whose I/O can be read: bytes of storage, read and written.
+    /// Processes whose I/O is readable: storage bytes read and written.
     readable: ProcessTree<2>,
     /// iodyno's own processes, kernel threads and other excluded ones, with the last scan that found each.
     skipped: HashMap<u32, u64>,

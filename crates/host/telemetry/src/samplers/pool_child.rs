@@ -28,7 +28,7 @@ pub(super) const READ_SIZE: usize = 8192;
 /// Maximum number of reports that wait to be used: sampling has stopped for minutes if there are more.
 pub(super) const MOST_REPORTS: usize = 600;
 
-/// What zpool prints about an unknown option.
+/// zpool's message for an unknown option.
 const UNKNOWN: &str = "invalid option";
 
 /// The command to run.
@@ -79,7 +79,7 @@ pub(super) struct State {
     pub(super) dropped: u64,
     /// Number of intervals without a report, because it counted since boot.
     pub(super) since_boot: u64,
-    /// Why there are no reports now.
+    /// Why reports are missing now.
     pub(super) failure: Option<String>,
     /// When the last report came, or the command was started.
     pub(super) last_report: Instant,
@@ -333,7 +333,7 @@ impl Work {
             if !reports.is_empty() {
                 error.clear();
             }
-            // Those that were read together are published together.
+            // Reports read together are published together.
             let more = |(at, _): &(Instant, PoolReport)| reader.has_begun() && *at == begun;
             if !reports.last().is_some_and(more) {
                 self.publish(std::mem::take(&mut reports), &mut reader);
@@ -348,7 +348,7 @@ impl Work {
         }
     }
 
-    /// Adds reports to those that wait. Those that were read together share the time since the report before.
+    /// Queues reports. Those read together divide the time since the previous report.
     fn publish(&self, mut reports: Vec<(Instant, PoolReport)>, reader: &mut Reader) {
         if let Some((_, report)) = reports.last() {
             self.devices.follow(report);
@@ -390,7 +390,7 @@ impl Work {
     }
 }
 
-/// Gives reports that were read at the same time equal parts of the time since the report before.
+/// Divides the time since the previous report equally between reports that were read at the same time.
 fn spread(reports: &mut [(Instant, PoolReport)], mut before: Instant) {
     for together in reports.chunk_by_mut(|(at, _), (next, _)| at == next) {
         let (at, count) = (together[0].0, together.len() as u32);

@@ -36,7 +36,7 @@ struct Found {
 }
 
 impl PoolDevices {
-    /// None are known yet.
+    /// No devices are known yet.
     pub(crate) fn new(roots: &Roots) -> PoolDevices {
         PoolDevices {
             roots: roots.clone(),
@@ -44,8 +44,8 @@ impl PoolDevices {
         }
     }
 
-    /// Finds the devices of a report, unless it has those of the report before. Files of a pool may be on storage that
-    /// does not respond: not to be called where that matters.
+    /// Finds the devices of a report, unless they are unchanged. A pool's files may be on storage that does not
+    /// respond: do not call this where blocking matters.
     pub(super) fn follow(&self, report: &PoolReport) {
         let leaves = report.leaves();
         let leaves: Vec<(String, String)> = leaves

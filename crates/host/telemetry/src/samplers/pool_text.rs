@@ -71,7 +71,7 @@ pub(crate) struct Reader {
     omitted: u64,
     /// The first line of a head: names of groups of columns.
     groups: Vec<String>,
-    /// The places of the columns in [`POOL`]; `None`: a column that is not known. Empty: there was no head.
+    /// Index in [`POOL`] of each column; `None`: an unknown column. Empty without a head.
     columns: Vec<Option<usize>>,
     current: PoolReport,
     path: Path,
@@ -88,7 +88,7 @@ impl Reader {
         }
     }
 
-    /// Adds the next line, without its end. Returns a report if the line begins another one.
+    /// Adds the next line, without its newline. Returns a report if the line begins another one.
     pub(crate) fn line(&mut self, text: &str) -> Option<PoolReport> {
         if let Some(groups) = groups(text) {
             self.groups = groups;
@@ -114,12 +114,12 @@ impl Reader {
         !self.current.rows.is_empty()
     }
 
-    /// Whether the report may be complete: no further line has to follow it.
+    /// Whether the report may be complete without further lines.
     pub(crate) fn may_be_complete(&self) -> bool {
         self.ended
     }
 
-    /// Returns the current report, which is complete now; `None`: there is none, or it counts since boot.
+    /// Takes the current report, now complete; `None`: no report, or one that counts since boot.
     pub(crate) fn take(&mut self) -> Option<PoolReport> {
         let mut report = std::mem::take(&mut self.current);
         (self.path, self.ended) = (Path::default(), false);
@@ -156,7 +156,7 @@ impl Reader {
     }
 }
 
-/// The columns that are known; without a head those that every version has.
+/// The known columns; without a head, those of all versions.
 fn known(columns: &[Option<usize>]) -> Vec<usize> {
     match columns {
         [] => (0..LEAST).collect(),

@@ -1,5 +1,5 @@
-//! Processes that the user named, and those that serve what the jobs use, with their descendants: servers under test,
-//! whose resource use is reported.
+//! Processes that the user named, processes that serve the jobs' targets, and their descendants: the servers under
+//! test, whose resource use is reported.
 //!
 //! Searching for names costs more than reading the processes found, so it runs about once per second; processes that
 //! were already examined are examined again every ten seconds, because exec(2) may have replaced their program.
@@ -37,7 +37,7 @@ struct MatchedProcess {
     /// Index of its name; servers come after all names.
     name: usize,
     row: String,
-    /// Where it tells what it sends to legs, if it serves a mirror.
+    /// Where it reports the data sent to legs, if it serves a mirror.
     mirror: Option<Mirror>,
     /// It started since the previous search: all its counts are since its start.
     newborn: bool,

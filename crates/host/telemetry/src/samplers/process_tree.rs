@@ -231,7 +231,7 @@ mod tests {
         scans.scan(&[(INIT, 0, 0), (10, INIT, 7), (11, 10, 1000)]);
         scans.scan(&[(INIT, 0, 0), (10, INIT, 7), (11, 10, 1500)]);
         assert_eq!((scans.growth(10), scans.growth(11)), (0, 500));
-        // The child did another 30, the parent 2, and then the parent waited for it.
+        // The child did another 30, the parent 2. Then the parent waited for the child.
         scans.scan(&[(INIT, 0, 0), (10, INIT, 7 + 1530 + 2)]);
         assert_eq!(scans.growth(10), 32);
         assert_eq!(scans.0.as_ref().unwrap().own(10), Some([39]));

@@ -59,7 +59,7 @@ impl Processes {
         parse_io(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// The first of these names that the process has, and for whose storage it was started.
+    /// The first of these names that the process has, provided that it was started for the storage of that name.
     pub(super) fn is_called(&mut self, pid: u32, names: &[ProcessName]) -> Option<usize> {
         let place = self.has_name(pid, names)?;
         let (name, made_for) = (&names[place].name, &names[place].made_for);
@@ -96,7 +96,7 @@ impl Processes {
             })
     }
 
-    /// Which of these processes it is, or descends from.
+    /// The first of these processes that it is or descends from.
     pub(super) fn belongs(&mut self, pid: u32, servers: &[u32]) -> Option<usize> {
         if servers.is_empty() {
             return None;

@@ -13,8 +13,8 @@ use super::background::BackgroundSampler;
 use crate::sampler::{Read, Readings, Sampler};
 use crate::scope::Scope;
 
-/// The longest wait of a sample. A server that has just been started answers late, and without its first answer nothing
-/// is known of a short trial.
+/// The longest wait of a sample. A server that has just started answers late, and a short trial would otherwise have no
+/// data.
 const WAIT: Duration = Duration::from_millis(100);
 /// The longest document that is read, bytes.
 const LONGEST: u64 = 1 << 20;
@@ -24,8 +24,8 @@ const ALL: &str = "all";
 /// In the order of [`REQUESTS`].
 type Values = [u64; 8];
 
-/// The file servers below a target. Each is read on its own, so that one that does not respond hides none of the
-/// others: its counts stay what they were.
+/// The file servers below a target. Each is read separately: if one does not respond, its counts stay unchanged, and
+/// the others are still read.
 struct Requests {
     servers: Vec<Server>,
     missed: Vec<String>,
@@ -36,11 +36,11 @@ struct Server {
     sampler: BackgroundSampler,
     /// The last ones.
     readings: Readings,
-    /// Why there are no newer ones.
+    /// Why the counts are stale.
     silent: Option<String>,
 }
 
-/// `None`: no server tells what it counted.
+/// `None`: no server reports statistics.
 pub(crate) fn open(scope: &Scope) -> Option<Box<dyn Sampler>> {
     match &scope.stats[..] {
         [] => None,
@@ -133,7 +133,7 @@ impl Sampler for Requests {
     }
 }
 
-/// The row of all opcodes, and one for each of them, which has no batches.
+/// Adds the row of all opcodes, and one row per opcode without batches.
 fn fill<'a>(into: &mut Readings, all: Values, opcodes: impl Iterator<Item = (&'a str, Values)>) {
     let mut fill = into.fill(REQUESTS);
     fill.row(|row| row.name == ALL, || SeriesRow::new(ALL), all.map(Some));
@@ -145,7 +145,7 @@ fn fill<'a>(into: &mut Readings, all: Values, opcodes: impl Iterator<Item = (&'a
     fill.done();
 }
 
-/// What one server counted.
+/// The statistics of one server.
 struct Counters(PathBuf);
 
 #[derive(Deserialize)]
@@ -333,7 +333,7 @@ mod tests {
                     hung.display()
                 )]
             );
-            // It is told once.
+            // It is reported once.
             until(&mut requests, |read, _| *read == Ok(Read::Fresh));
             assert!(requests.missed().is_empty());
         }

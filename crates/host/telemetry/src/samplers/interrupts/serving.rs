@@ -1,7 +1,7 @@
 //! Maps interrupts to the block device that they serve.
 //!
-//! The nearest device above a disk in sysfs that has interrupts lists their numbers: in `msi_irqs/`, or in `irq` for
-//! a single line. If there are none, as with multipath namespaces of NVMe, the driver's name of the interrupt is
+//! The nearest device above a disk in sysfs that has interrupts lists their numbers: in `msi_irqs/`, or in `irq` for a
+//! single line. Multipath namespaces of NVMe have no such device; for these, the driver's name of the interrupt is
 //! used.
 
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ impl Names {
 }
 
 impl Serving {
-    /// For those devices; sysfs is not read yet.
+    /// Does not read sysfs yet.
     pub(super) fn new(roots: &Roots, devices: &Devices) -> Serving {
         Serving {
             sys: roots.sys.clone(),

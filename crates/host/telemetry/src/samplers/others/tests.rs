@@ -75,7 +75,7 @@ fn put(proc: &Proc, pid: u32, name: &str, mib: u64) {
     proc.io(pid, [0; 2], [mib * MIB, 0]);
 }
 
-/// Samples when the time has come. Returns rows with their start value (if new) and their current value, MiB read.
+/// Scans when due. Returns rows with their start value (if new) and their current value, MiB read.
 fn scan(others: &mut Others<FakeMeter>, readings: &mut Readings) -> Vec<(String, u64, u64)> {
     others.meter.pass(MOST);
     assert_eq!(others.read(readings), Ok(Read::Fresh));
