@@ -340,8 +340,8 @@ pub(crate) fn because(outcome: Outcome, cause: Option<String>, notes: &mut Vec<S
     }
 }
 
-/// Notes on jobs whose duration ended them before the files were used up that their cycles remove: their completion is
-/// that of a part of the work.
+/// Notes on jobs whose duration ended before their cycles removed all files: their completion then covers only a part
+/// of the work.
 pub(crate) fn cut_off(ended: &[Ended], jobs: &[Job]) -> Vec<String> {
     let notes = jobs.iter().enumerate().filter_map(|(index, job)| {
         let operations = job.work.file_operations()?;
@@ -564,7 +564,7 @@ mod tests {
                 clone(0, 10, EndedBy::Runtime),
                 clone(1, 10, EndedBy::Runtime),
             ],
-            // As asked for, with `max-ops`.
+            // As requested with `max-ops`.
             [clone(0, 1, EndedBy::Count), clone(1, 1, EndedBy::Count)],
         ] {
             assert_eq!(cut_off(&whole, &[deletes.clone()]), Vec::<String>::new());

@@ -62,7 +62,7 @@ impl LocalNode {
     /// Starts this program with the subcommand `node`.
     ///
     /// # Errors
-    /// The path of the program is not known.
+    /// The path of the program is unknown.
     pub fn this_program() -> io::Result<LocalNode> {
         // The link leads to the running program even if its file was replaced or removed.
         let link = Path::new("/proc/self/exe");
@@ -205,14 +205,14 @@ impl<L: Launcher> Node for L {
 enum State {
     /// The child sends messages.
     Open,
-    /// The child has been told to exit; how the trial ended, if that is known.
+    /// The child was told to exit; the trial's end, if known.
     Closing(Ending),
     /// The helper removes and records what the child left behind.
     CleaningUp(CleanUp, Outcome, Death),
     Ended,
 }
 
-/// What is known of a trial's end while its child exits.
+/// The known end of a trial while its child exits.
 enum Ending {
     /// Its last message.
     Ended(TrialEnd),
@@ -224,7 +224,7 @@ enum Ending {
     Garbled(String),
     /// It ended without a last message.
     Died,
-    /// It is elsewhere, and did not answer for this time, ns.
+    /// It is on another host, and has not answered for this time, ns.
     Silent(u64),
 }
 
@@ -236,7 +236,7 @@ struct ChildSession<'a> {
     node_process: Owner,
     state: State,
     greeted: bool,
-    /// When the child must have ended, once it was told to stop.
+    /// When the child must have ended, once told to stop.
     stop_by: Option<Instant>,
     /// Whether it is removing the trial's files.
     removes: bool,
@@ -397,7 +397,7 @@ impl<'a> ChildSession<'a> {
         format!("{to} did not answer for {}", Nanos(silent_ns))
     }
 
-    /// Whether a node elsewhere does not answer any more; for how long, ns.
+    /// Whether a node on another host has stopped answering; for how long, ns.
     fn is_lost(&self) -> Option<u64> {
         let connection = self.node.connection().filter(|_| self.greeted)?;
         let silent_ns = self.process.silent_ns();
@@ -455,7 +455,7 @@ impl<'a> ChildSession<'a> {
             let held = orphan.map(|orphan| orphan.held());
             return Ok(Some(failed(with(outcome, held), death)));
         }
-        // It did not record what it wrote to devices. If this process had to kill it, the devices may hang.
+        // It did not record its writes to devices. If this process had to kill it, the devices may hang.
         let died = match connection {
             None => (!self.killed).then_some(self.node_process),
             Some(_) => Some(self.node_process),
@@ -653,7 +653,7 @@ mod tests {
         }))
     }
 
-    /// A session whose child sent hello and was told to stop, and an instant immediately after that.
+    /// A session whose child sent hello and was told to stop, and an instant immediately afterwards.
     fn stopped(node: &LocalNode, command: Command) -> (ChildSession<'_>, Instant) {
         let mut session = ChildSession::open(node).unwrap();
         let hello = Message::Hello(Hello::new(Vec::new()));

@@ -28,7 +28,7 @@ pub(crate) const LEAVE: Duration = Duration::from_secs(5);
 /// The parent's requests to the trial, shared by the thread that reads commands and those that execute them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Control {
-    /// How the trial is to stop.
+    /// How to stop the trial.
     pub(crate) stop: StopFlag,
     parent_gone: Arc<AtomicBool>,
     leave: Arc<(Mutex<bool>, Condvar)>,
@@ -86,8 +86,8 @@ fn release_stderr_later() {
     let _ = thread::Builder::new().name("stderr".to_owned()).spawn(work);
 }
 
-/// Reads commands until the parent has ended. Input that is not a command counts as the parent's end, because nothing
-/// after it can be parsed. `messages`: where pings are answered; `None`: they are signals as well.
+/// Reads commands until the parent has ended. Invalid input counts as the parent's end, because nothing after it can be
+/// parsed. `messages`: where to answer pings; `None`: they become signals as well.
 ///
 /// # Errors
 /// The thread cannot be started.
@@ -141,8 +141,8 @@ pub(crate) fn read_commands(
     thread.spawn(read).map(drop)
 }
 
-/// The parent has ended if no command arrives for [`SILENT_INTERVALS`]: a connection that was cut shows no end of
-/// input. `heard`: when the last command arrived.
+/// Treats the parent as ended if no command arrives for [`SILENT_INTERVALS`]: a cut connection shows no end of input.
+/// `heard`: when the last command arrived.
 fn watch_parent(every_ns: u64, heard: &Arc<AtomicU64>, control: Control, signals: Sender<Signal>) {
     let heard = Arc::clone(heard);
     let watch = move || {
@@ -173,7 +173,7 @@ mod tests {
 
     const CHILD: &str = "IODYNO_TEST_RELEASES_STDERR";
 
-    /// In a child process that is told so: writes to both streams after they were released.
+    /// In a child process with this variable: writes to both streams after they were released.
     #[test]
     #[allow(
         clippy::exit,

@@ -68,8 +68,8 @@ impl Due {
         self.origin
     }
 
-    /// A clone starts at the first instant and is measured from the second, to `until` if that is
-    /// known. `first`: nothing was measured before.
+    /// A clone starts at the first instant and is measured from the second, until `until` if known. `first`: nothing
+    /// was measured before.
     pub(crate) fn released(&mut self, (at, measured): (u64, u64), until: Option<u64>, first: bool) {
         self.end = self.end.max(until.unwrap_or(0));
         if at == measured {
@@ -121,7 +121,7 @@ impl Due {
         over
     }
 
-    /// Whether the logs of single ops are to be written.
+    /// Whether to write the logs of single ops.
     pub(crate) fn ops_log(&mut self, now: u64) -> bool {
         let due = now >= self.ops_log;
         if due {

@@ -17,7 +17,7 @@ use crate::resolved::{FileKind, Resolved};
 use crate::shares;
 use crate::wanted::{self, Wanted};
 
-/// Answers everything that is asked.
+/// Answers all requests.
 pub(crate) fn examine(wanted: Examination) -> Examined {
     let roots = Roots::host();
     let resolved = wanted.plans.iter().map(|plan| resolve(plan, &HostProbe));
@@ -81,7 +81,7 @@ fn forecast(plan: &BoundPlan) -> Forecast {
             forecast.targets.extend(exports::forecast(plan));
             forecast.traces = traces(&resolved, jobs);
         }
-        // What is in a share is known to a trial only.
+        // Only a trial knows the content of a share.
         Err(_) if shares::any(plan) => {}
         Err(faults) => forecast.faults = faults,
     }
@@ -128,7 +128,7 @@ fn shortages(plans: &[BoundPlan]) -> Vec<(Option<usize>, Diagnostic)> {
     let mut kept: HashMap<PathBuf, Wanted> = HashMap::new();
     let real = plans.iter().enumerate();
     for (index, plan) in real.filter(|(_, plan)| !plan.workload.in_virtual_time()) {
-        // The trial itself reports what cannot be resolved.
+        // The trial itself reports failures to resolve.
         let resolved = resolve(plan, &HostProbe).unwrap_or_default();
         let jobs = &plan.workload.jobs;
         let wanted = wanted::of(&resolved, jobs, &plan.configuration.target);

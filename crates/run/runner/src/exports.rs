@@ -66,7 +66,7 @@ pub(crate) fn admit(plan: &BoundPlan) -> Result<(), PrepareError> {
     }
 }
 
-/// What the guard says of each export.
+/// The guard's answer for each export.
 pub(crate) fn forecast(plan: &BoundPlan) -> Vec<(PathBuf, Admission)> {
     let answers = admissions(plan).map(|(uri, changes, permitted)| {
         let admission = match permitted {
@@ -90,13 +90,13 @@ pub(crate) fn servers<'a>(clones: impl Iterator<Item = &'a CloneSpec>) -> Vec<u3
     found.into_iter().collect()
 }
 
-/// Connections that the clones of a trial share, because each clone has a queue of them.
+/// Connections that the clones of a trial share; each clone has a queue.
 #[derive(Debug, Default)]
 pub(crate) struct Shared(HashMap<String, Service>);
 
 impl Shared {
-    /// Connects the only file of a clone of this job, if it is an export. Returns the connection of which the clone
-    /// gets a queue, if it is of that kind.
+    /// Connects the only file of a clone of this job, if it is an export. Returns the connection if the clone gets a
+    /// queue of it.
     pub(crate) fn connect(
         &mut self,
         job: &Job,

@@ -1,9 +1,9 @@
-//! Why a trial does not begin, and diagnostics that name a job.
+//! Why a trial does not start, and diagnostics that name a job.
 
 use iodyno_guard::AdmitError;
 use iodyno_model::{Admission, BoundPlan, Diagnostic, Job, TargetUse};
 
-/// Why a trial does not begin.
+/// Why a trial does not start.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PrepareError {
     /// The guard refused a target, or the target is not suitable for the jobs. Nothing was changed.

@@ -34,9 +34,9 @@ pub(crate) struct TrialFile {
     pub(crate) admitted: Admitted,
     /// Whether this trial laid it out completely.
     pub(crate) laid_out: bool,
-    /// Whether its layout was begun and not finished.
+    /// Whether its layout was started and not finished.
     pub(crate) unfinished: bool,
-    /// Its length when its layout began, bytes: data before that end belong to the user.
+    /// Its length when its layout started, bytes. Data before this offset are the user's.
     pub(crate) length_before: Option<u64>,
 }
 
@@ -67,7 +67,7 @@ impl TrialFile {
         }
     }
 
-    /// Its name in verified blocks, which has to be the same by each path to a file.
+    /// Its name in verified blocks, which must be the same for all paths to a file.
     pub(crate) fn verified_name(&self) -> &Path {
         match self.admitted.kind {
             Kind::File => &self.admitted.path,
@@ -151,7 +151,7 @@ impl Files {
         Ok(files)
     }
 
-    /// What the guard says of each file and device. Opens nothing for writing.
+    /// The guard's answer for each file and device. Opens nothing for writing.
     pub(crate) fn forecast(plan: &BoundPlan, wanted: &[Wanted]) -> Vec<(PathBuf, Admission)> {
         let guard = guard().protecting(&plan.protected);
         let stored = wanted.iter().filter(|wanted| wanted.kind != FileKind::Null);
@@ -182,12 +182,12 @@ impl Files {
         self.list.iter().filter_map(known).collect()
     }
 
-    /// Whether any file did not exist before.
+    /// Whether any file was created.
     pub(crate) fn any_made(&self) -> bool {
         self.list.iter().any(|file| file.admitted.created) || !self.folders.is_empty()
     }
 
-    /// Creates the folder of a file, and those that contain it, as far as they are missing.
+    /// Creates the missing parent folders of a file.
     fn make_folder(&mut self, wanted: &Wanted) -> Result<(), Diagnostic> {
         let folders = wanted.path.ancestors().skip(1);
         let missing: Vec<&Path> = folders.take_while(|folder| !folder.exists()).collect();
@@ -265,7 +265,7 @@ impl Files {
         let mut opened = Vec::with_capacity(clone.files.len());
         let mut faults = Vec::new();
         for (number, file) in clone.files.iter().enumerate() {
-            // All offsets and lengths of a trace are multiples of it.
+            // A trace's offsets and lengths are all multiples of it.
             let replay = clone.replay.as_ref();
             let base = replay.map_or(file.base, |replay| replay.uses[number].alignment);
             let index = by_path.get(file.path.as_path());
@@ -464,7 +464,7 @@ pub(crate) struct Opening<'a> {
 }
 
 impl<'a> Opening<'a> {
-    /// For files whose ops come from a trace: their alignment is known for each file.
+    /// For files whose ops come from a trace, each with its own alignment.
     pub(crate) fn of_replay(blocks: &'a Blocks) -> Opening<'a> {
         Opening {
             engine: &blocks.engine,

@@ -1,7 +1,7 @@
 //! Nodes within virtual machines.
 //!
-//! The process that is started here passes bytes between this one and a node in the guest, over a serial port of the
-//! virtual machine. The guest belongs to a target that was made: it ends when that is undone.
+//! The process started here passes bytes between this process and a node in the guest, over a serial port of the
+//! virtual machine. The guest belongs to a provisioned target, and ends when the target is undone.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,7 +46,7 @@ impl Launcher for GuestNode<'_> {
 
     fn command(&self, task: &str) -> Command {
         let command = self.host.in_guest(task, &self.socket);
-        // An empty name cannot be started. The host's own command would do on the host what is meant for the guest.
+        // An empty name cannot be started. The host's own command would do on the host what belongs in the guest.
         command.unwrap_or_else(|| Command::new(""))
     }
 
@@ -55,7 +55,7 @@ impl Launcher for GuestNode<'_> {
     }
 }
 
-/// What is made in a guest of this target: the layers above the virtual machines, on all its disks. `None`: nothing.
+/// The part of this target made in a guest: the layers above the virtual machines, on all its disks. `None`: nothing.
 pub(crate) fn request(target: &ProvisionRequest, guest: &Guest) -> Option<ProvisionRequest> {
     let provision = &target.provision;
     let (_, above) = provision.vm()?;
@@ -165,7 +165,7 @@ mod tests {
         let mut golden = target(vec![clones, Layer::Directory { path: "/d".into() }]);
         golden.provision.fill = 1;
         assert_eq!(request(&golden, &guest), None);
-        // What the host has done is not repeated in the guest.
+        // Steps done on the host are not repeated in the guest.
         let zram = |count| Layer::Zram {
             size: 1,
             count,

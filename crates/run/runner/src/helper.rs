@@ -80,7 +80,7 @@ pub(crate) fn examine<'a>(
     })
 }
 
-/// What answered in place of a node.
+/// The answer of a process started as a node.
 pub(crate) enum Greeting {
     /// A node, perhaps of another version.
     Hello(Hello),
@@ -167,7 +167,7 @@ pub(crate) fn greeted(
     }
 }
 
-/// The reason why a helper did not answer.
+/// Why a helper did not answer.
 enum NoAnswer {
     /// It could not be started, or it ended.
     Failed(String),
@@ -249,8 +249,8 @@ pub(crate) enum CleanUpState {
 }
 
 impl CleanUp {
-    /// Begins to clean up after a node. `died`: its process, if its writes to devices are to be recorded. `lost`: its
-    /// process, if that may still run.
+    /// Starts to clean up after a node. `died`: its process, if its writes to devices must be recorded. `lost`: its
+    /// process, if it may still run.
     ///
     /// # Errors
     /// The folder remains: the reason and the remedy.

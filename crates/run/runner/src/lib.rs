@@ -1,8 +1,8 @@
 //! Runs a trial on one or several nodes: in child processes, with a versioned, framed protocol, or in virtual time.
 //!
-//! [`drive`] is the parent's side, [`serve`] the node's. Invariants: a node sends all results as soon as they are
-//! known, so that its death loses little more than a frame. At the end of its input a node stops, cleans up and exits,
-//! so that the death of the parent leaves nothing behind. The cause of a trial's end is determined, never guessed.
+//! [`drive`] is the parent's side, [`serve`] the node's. Invariants: a node sends all results immediately, so its death
+//! loses little more than a frame. At the end of its input a node stops, cleans up and exits, so the parent's death
+//! leaves nothing behind. The cause of a trial's end is determined, never guessed.
 //!
 //! Modules do not import each other in a cycle. From the top: `child` and `simulate` (sessions), `serve` (the node),
 //! `trial` and `prepare`; below them `shared_files`, `operations`, `layout` and `files`, then `wanted` and `resolve`,

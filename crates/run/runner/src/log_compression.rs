@@ -28,7 +28,7 @@ impl<T: Write> Write for Compressed<T> {
 /// Decompresses a log of `log_store_compressed`.
 ///
 /// # Errors
-/// Those of both sides; `InvalidData` if it is not such a log, or is damaged or cut short.
+/// Those of both sides; `InvalidData` if it is not such a log, or is damaged or truncated.
 pub fn inflate_log(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
     let mut input = Vec::new();
     let mut output = vec![0; 1 << 16];
@@ -61,7 +61,7 @@ pub fn inflate_log(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
                 state.reset(DataFormat::Zlib);
                 inside = false;
             }
-            // It wants more input.
+            // It needs more input.
             Ok(_) | Err(MZError::Buf) => inside = true,
             Err(_) => return Err(damaged("it is not a compressed log, or damaged")),
         }

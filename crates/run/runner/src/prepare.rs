@@ -155,7 +155,7 @@ fn tell(files: &Files, messages: &MessageSender, timeline: &Timeline) -> Result<
 }
 
 impl Prepared {
-    /// To be called if the trial does not begin: removes created files, except those that the next trial can use. Files
+    /// Call this if the trial does not start: removes created files, except those that the next trial can use. Files
     /// that cannot be removed are reported in `why`.
     pub(crate) fn undo(&mut self, why: PrepareError, messages: &MessageSender) -> PrepareError {
         self.files.undo_unfinished();
@@ -306,7 +306,7 @@ fn sample_layout(
     (sampler, note)
 }
 
-/// What the clones of a trial work on.
+/// The files, folders and exports of the clones of a trial.
 #[derive(Clone, Copy)]
 struct Places<'a> {
     files: &'a Files,

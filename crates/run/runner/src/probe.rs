@@ -49,7 +49,7 @@ pub trait Probe {
     /// The kind of a path in a folder that a server shares.
     ///
     /// # Errors
-    /// The server cannot be used. Here: it is not asked.
+    /// The server cannot be used. By default it is not contacted.
     fn shared(&self, uri: &ExportUri, _path: &Path) -> Result<PathKind, Diagnostic> {
         let message = format!("`{uri}` is connected to by a trial only");
         Err(Diagnostic::error(message))

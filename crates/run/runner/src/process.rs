@@ -20,9 +20,9 @@ use crate::clock;
 use crate::protocol::{self, Command, Message, PROTOCOL, ReadError};
 use crate::session::RunnerError;
 
-/// Starts the processes of a node: each carries out one trial or one other task, and speaks the protocol on its
-/// standard input and output. For a node elsewhere, the process that is started is connected to the node's: it passes
-/// bytes on in both directions, and ends when the node's process ends.
+/// Starts the processes of a node. Each executes one trial or one other task, and speaks the protocol on its standard
+/// input and output. For a node on another host, the started process forwards bytes to and from the node's process, and
+/// ends with it.
 pub trait Launcher: Debug + Sync {
     /// The program of the process that is started here.
     fn program(&self) -> &Path;
@@ -35,16 +35,17 @@ pub trait Launcher: Debug + Sync {
         None
     }
 
-    /// The command that starts a process for this task in the guest behind a socket of the node: one that is connected
-    /// to it. `None`: this node does not reach guests.
+    /// The command that starts a process for this task in the guest behind a socket of the node, connected to that
+    /// process. `None`: this node does not reach guests.
     fn in_guest(&self, _task: &str, _socket: &Path) -> Option<process::Command> {
         None
     }
 
-    /// The process on the node's host that will own storage with this token: the storage is undone when it has ended.
+    /// The process on the node's host that will own storage with this token: the storage is undone after that process
+    /// has ended.
     ///
     /// # Errors
-    /// It cannot be started, or is not known.
+    /// It cannot be started, or is unknown.
     fn owner(&self, _token: &str) -> Result<Owner, Diagnostic> {
         Owner::of(&Roots::host(), process::id()).ok_or_else(|| {
             let fault = "the start time of this process cannot be read from /proc";
@@ -74,7 +75,7 @@ impl Connection {
             Some(Connection { to, .. }) if to.starts_with("ssh://") => {
                 format!("`iodyno clean --node NAME={to}`")
             }
-            // What is in a guest ends with it.
+            // Storage in a guest ends with it.
             _ => "`iodyno clean`".to_owned(),
         }
     }
@@ -310,7 +311,7 @@ fn write_commands(
     }
 }
 
-/// Reads messages to the end of the child's output, or until nobody receives them.
+/// Reads messages to the end of the child's output, or until the receiver is gone.
 fn read_messages(stdout: impl Read, heard: &AtomicU64, report: &Sender<Report>, owner: &Thread) {
     let mut stdout = BufReader::with_capacity(1 << 16, stdout);
     let mut message = protocol::read_first(&mut stdout);
@@ -329,7 +330,7 @@ fn read_messages(stdout: impl Read, heard: &AtomicU64, report: &Sender<Report>, 
     }
 }
 
-/// Waits for the exit of the child, and reaps it if nobody else does.
+/// Waits for the exit of the child, and reaps it unless it is reaped elsewhere.
 fn await_exit(pid: Pid, report: &Sender<Report>, owner: &Thread, reaped: &AtomicBool) {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     let _ = waitid(WaitId::Pid(pid), options);

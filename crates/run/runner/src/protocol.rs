@@ -25,7 +25,7 @@ pub const PROTOCOL: u32 = 16;
 
 /// The largest frame, bytes. A part of a thousand clones with wide histograms takes about 100 MB.
 const LONGEST: u32 = 512 << 20;
-/// The largest first message, bytes: what answers may not be a node.
+/// The largest first message, bytes: the sender may not be a node.
 const LONGEST_HELLO: u32 = 1 << 20;
 
 /// Parent → node.
@@ -58,17 +58,17 @@ pub enum Command {
     /// In place of a trial: clean up after a node that died. Answered by [`Event::Progress`] and
     /// [`Message::CleanedUp`]. It continues if the parent ends.
     CleanUp {
-        /// The dead node's process, if its writes to devices are to be recorded.
+        /// The dead node's process, if its writes to devices must be recorded.
         died: Option<Owner>,
-        /// The node's process, which may still run because the connection to it was lost: it is given some time to end
-        /// by itself, and is then killed.
+        /// The node's process, which may still run because the connection to it was lost. It gets some time to end by
+        /// itself, and is then killed.
         lost: Option<Owner>,
         /// The target that contains the trial's folder, and the folder's name.
         folder: Option<(PathBuf, String)>,
     },
     /// In place of a trial: make or undo storage. Answered by [`Message::Storage`].
     Storage {
-        /// What to do.
+        /// The work.
         work: StorageWork,
     },
     /// In place of a trial: undo the storage with this token when the parent has ended. May be repeated.
@@ -148,7 +148,7 @@ impl Message {
     }
 }
 
-/// What to do with storage that iodyno makes.
+/// Work on storage that iodyno makes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StorageWork {
@@ -160,7 +160,7 @@ pub enum StorageWork {
     Snapshot(String),
     /// Return it to its snapshot.
     RollBack(String),
-    /// Empty those of its caches that are not part of the page cache.
+    /// Empty its caches outside of the page cache.
     EmptyCaches(String),
     /// Make the servers of the target with this token ready for the next trial.
     Renew(String),
@@ -185,13 +185,13 @@ pub enum StorageAnswer {
     Provisioned(Result<Provisioned, Vec<Diagnostic>>),
     /// A snapshot was taken or rolled back to, or caches were emptied.
     Changed(Result<(), Vec<Diagnostic>>),
-    /// What was undone, for each token.
+    /// The work done, for each token.
     TornDown(Vec<TornDown>),
-    /// What was found and undone.
+    /// The targets found and undone.
     Cleaned(Result<Cleaned, Vec<Diagnostic>>),
 }
 
-/// What to find out about a node's files and devices.
+/// Questions about a node's files and devices.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Examination {
     /// Paths to identify.
@@ -202,7 +202,7 @@ pub struct Examination {
     pub describe: Vec<PathBuf>,
     /// Paths to be found.
     pub find: Vec<PathBuf>,
-    /// Trials whose targets the guard is asked about.
+    /// Trials whose targets the guard checks.
     pub forecast: Vec<BoundPlan>,
     /// Trials of one run whose space is checked.
     pub room: Vec<BoundPlan>,
@@ -302,7 +302,7 @@ impl Hello {
         }
     }
 
-    /// A node of which nothing is known yet.
+    /// A node about which nothing is known yet.
     pub(crate) fn unknown() -> Hello {
         Hello {
             version: 0,
@@ -391,7 +391,7 @@ pub enum Event {
     Frame(Frame),
     /// About one second of telemetry, to be stored immediately.
     Telemetry(TelemetryBatch),
-    /// The trial has ended; its part follows once the clock was read. Only if [`Command::Arm`] asks for it.
+    /// The trial has ended; its part follows after the clock was read. Only if [`Command::Arm`] requests it.
     Finished,
     /// The node's process on this host has been stopped, as by SIGSTOP. The session reports this, not the node.
     Halted {
@@ -401,7 +401,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// What is wrong with it, if a node of this version does not send it during a trial of this plan.
+    /// The fault of the message, if a node of this version does not send it during a trial of this plan.
     pub(crate) fn fault(&self, plan: &BoundPlan) -> Option<String> {
         let jobs = plan.workload.jobs.len();
         match self {
@@ -414,7 +414,7 @@ impl Event {
     }
 }
 
-/// The first job that the plan does not have.
+/// The first job index outside the plan.
 fn unknown_job(mut named: impl Iterator<Item = u32>, jobs: usize) -> Option<String> {
     let unknown = named.find(|job| *job as usize >= jobs)?;
     Some(format!("a result of job {unknown}; there are {jobs}"))
@@ -430,7 +430,7 @@ pub enum TrialEnd {
     Refused(Vec<Diagnostic>),
     /// It could not be prepared: all faults. No job began.
     Unprepared(Vec<Diagnostic>),
-    /// There is no part; only the frames sent before exist.
+    /// Without a part; only the frames sent before exist.
     Failed {
         /// Interrupted before it began or by a kill, or failed by a crash.
         outcome: Outcome,
@@ -528,7 +528,7 @@ fn read_up_to<T: DeserializeOwned>(longest: u32, from: &mut impl Read) -> Result
     if length == 0 || length > longest {
         return Err(ReadError::Length(length, longest));
     }
-    // Memory grows with what arrives, not with the length that was sent.
+    // Memory grows with the received bytes, not with the announced length.
     let mut body = Vec::new();
     from.take(length.into()).read_to_end(&mut body)?;
     if body.len() < length as usize {

@@ -4,8 +4,8 @@ use iodyno_model::{Direction, RunningStats, SampleStats};
 
 /// fio's window for both bandwidth and IOPS.
 pub(crate) const WINDOW_NS: u64 = 500_000_000;
-/// The shortest window that is a sample, ns. Windows begin when the reader comes, which is late on a busy host, so that
-/// the next ones and the last one are shorter. Still shorter windows have extreme rates.
+/// The shortest window that is a sample, ns. A busy host reads late, which shortens the next windows and the last one.
+/// Even shorter windows have extreme rates.
 const SHORTEST_NS: u64 = WINDOW_NS / 2;
 
 #[derive(Debug, Clone, Copy, Default)]

@@ -56,7 +56,7 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
         let message = "the target of the trial was not made";
         return Err(vec![Diagnostic::error(message)]);
     }
-    // The paths of such a trial have no meaning. A plan from elsewhere is not asked about them.
+    // The paths of such a trial have no meaning, so they are not checked for a plan from another host.
     let in_virtual_time = plan.workload.in_virtual_time();
     if let Target::Path(path) = target
         && !in_virtual_time
@@ -70,7 +70,7 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
         )]);
     }
     if let Target::Simulated(_) = target {
-        // A plan from elsewhere can combine both, and its jobs would use files that nobody named.
+        // A plan from another host can combine both, and its jobs would use files without the user's consent.
         let real = |job: &&Job| !matches!(job.work.engine(), Some(engine) if engine.kind == EngineKind::Sim);
         let faults: Vec<Diagnostic> = plan
             .workload

@@ -191,7 +191,7 @@ impl Scheduler {
         self.take_orders()
     }
 
-    /// When `tick` is to be called next, clock ns.
+    /// When to call `tick` next, clock ns.
     pub(crate) fn next(&self) -> Option<u64> {
         let due = self.clones.iter().filter_map(|clone| match clone.state {
             State::Due(at) => Some(at.saturating_sub(NEAR_NS)),
@@ -206,7 +206,7 @@ impl Scheduler {
         self.take_orders()
     }
 
-    /// The figures of these clones are steady. Those that have not started never will.
+    /// The results of these clones are steady. Those that have not started never will.
     pub(crate) fn steady(&mut self, clones: &[usize]) -> Vec<Order> {
         self.stop(StopRequest::Steady, |clone, _, _| clones.contains(&clone));
         self.take_orders()

@@ -172,7 +172,7 @@ pub(crate) struct Ended {
     pub(crate) end: TrialEnd,
     /// The devices that it may have written to.
     written: Vec<WrittenDevice>,
-    /// What is to be removed after the end was sent.
+    /// What to remove after the end was sent.
     remains: Option<Remains>,
     /// Whether its storage is stuck.
     stuck: bool,

@@ -22,19 +22,19 @@ use crate::stop::StopFlag;
 pub const POLL: Duration = Duration::from_millis(100);
 /// From arming the nodes to the start of the trial, for each node: covers the delivery of two commands.
 const LEAD_NS: u64 = 500_000;
-/// The same in slowest round trips: arming, its answer, and the command to start take one and a half.
+/// The same in slowest round trips. Arming, its answer, and the start command take one and a half.
 const LEAD_ROUND_TRIPS: u64 = 10;
 /// Number of pings to each node before the start, and after the end: the fastest one determines the clock's offset.
 const PINGS: u32 = 16;
-/// The same before the preparation, which is only the begin of a measurement of the clock's rate.
+/// The same before the preparation, where only a measurement of the clock's rate begins.
 const FIRST_PINGS: u32 = 4;
 /// A trial is refused if the rate of a node's clock is off by more than this share: its figures would be wrong by as
 /// much. A clock that is being synchronised is off by at most 0.05 % with the kernel's means.
 const WRONG_RATE: f64 = 0.03;
-/// The longest lead that is due to slow round trips, ns.
+/// The longest lead because of slow round trips, ns.
 const LONGEST_LEAD_NS: u64 = 5_000_000_000;
 
-/// Why there is no usable node.
+/// Why no node is usable.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
     /// The program cannot be started.
@@ -50,15 +50,15 @@ pub enum RunnerError {
     NotANode {
         /// The program.
         program: PathBuf,
-        /// What it did.
+        /// What the program did.
         why: String,
     },
-    /// It cannot be connected to, or does not answer as a node.
+    /// The connection failed, or the peer does not answer as a node.
     #[error("cannot connect to a node at {to}: {why}")]
     NotConnected {
         /// Where it is.
         to: String,
-        /// What the connection, or what answered, says.
+        /// The message of the connection or of the peer.
         why: String,
     },
     /// It is another version of iodyno.
@@ -79,7 +79,7 @@ pub enum RunnerError {
     Command(io::Error),
 }
 
-/// The result of work on a node that has begun, to be waited for: several nodes work at the same time.
+/// The pending result of work on a node. Several nodes can work at the same time.
 pub type Later<'a, T> = Box<dyn FnOnce() -> T + 'a>;
 
 /// A host that can run trials. Several threads can have work done on it at the same time.
@@ -97,8 +97,8 @@ pub trait Node: Sync {
         false
     }
 
-    /// Begins to settle the host before a trial with I/O on (some of) these paths. The result is what could not be
-    /// settled; it is there soon after `stop` is set.
+    /// Starts to settle the host before a trial with I/O on (some of) these paths. The result is the list of failures,
+    /// available soon after `stop` is set.
     fn settle<'a>(
         &'a self,
         settling: &Settling,
@@ -106,12 +106,12 @@ pub trait Node: Sync {
         stop: &'a StopFlag,
     ) -> Later<'a, Vec<Unsettled>>;
 
-    /// Begins to examine files and devices, and changes nothing. Everything is unknown if the storage does not respond.
-    /// The result is there soon after `stop` is set.
+    /// Starts to examine files and devices, and changes nothing. Everything is unknown if the storage does not respond.
+    /// The result is available soon after `stop` is set.
     fn examine<'a>(&'a self, wanted: Examination, stop: &'a StopFlag) -> Later<'a, Examined>;
 
-    /// What prevents this storage from being made: missing tools, permissions and space, and devices in use. Reports
-    /// everything at once, and changes nothing.
+    /// What prevents making this storage: missing tools, permissions and space, and devices in use. Reports everything
+    /// at once, and changes nothing.
     fn check_provision(&self, requests: &[ProvisionRequest], _stop: &StopFlag) -> Vec<Diagnostic> {
         match requests.is_empty() {
             true => Vec::new(),
@@ -122,7 +122,7 @@ pub trait Node: Sync {
     /// Makes storage; `told` gets each step. Returns soon after `stop` is set.
     ///
     /// # Errors
-    /// Why it could not be made. Everything made so far was undone, unless that is among the reasons.
+    /// Why it could not be made. Everything made so far was undone, unless the errors say otherwise.
     fn provision(
         &self,
         _request: &ProvisionRequest,
@@ -140,7 +140,7 @@ pub trait Node: Sync {
     /// Takes a snapshot of the storage with this token, for [`Node::roll_back`].
     ///
     /// # Errors
-    /// Its layers have no snapshots, or it failed.
+    /// Its layers do not support snapshots, or it failed.
     fn snapshot(&self, _token: &str, _stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
         Err(makes_nothing())
     }
@@ -153,11 +153,10 @@ pub trait Node: Sync {
         Err(makes_nothing())
     }
 
-    /// Empties those caches of the storage with this token that are not part of the page cache; `told` gets what is
-    /// waited for.
+    /// Empties the caches of the storage with this token that are outside of the page cache; `told` gets each wait.
     ///
     /// # Errors
-    /// It failed; the storage cannot be used any more.
+    /// It failed; the storage is unusable.
     fn empty_caches(
         &self,
         _token: &str,
@@ -191,7 +190,7 @@ pub trait Node: Sync {
     /// begins.
     ///
     /// # Errors
-    /// It is not known which targets there are.
+    /// The existing targets cannot be determined.
     fn clean(
         &self,
         _dry_run: bool,
@@ -219,8 +218,8 @@ pub trait Session {
     /// The node is not usable. No message follows.
     fn poll(&mut self) -> Result<Option<Message>, RunnerError>;
 
-    /// Whether the trial has failed on this node, although its last message is still to come: the node is lost or dead,
-    /// and what it left behind is being removed.
+    /// Whether the trial has failed on this node before its last message: the node is lost or dead, and clean-up is in
+    /// progress.
     fn has_failed(&self) -> bool {
         false
     }
@@ -246,14 +245,14 @@ pub fn carry_out(
 /// index.
 ///
 /// The plan of each node is checked against the node's capabilities before anything is prepared. The start has four
-/// steps, each begun when all nodes have done the one before: all are ready; the offset of each clock is read; each is
-/// armed with the start instant in its own clock, and acknowledges; all are told to go. If a node ends before that, the
-/// others are aborted. If one is lost or dies after the start, the others are told to finish. Trials in the background
-/// end when all others have.
+/// steps, each of which waits until all nodes have done the previous one. All nodes become ready; the offset of each
+/// clock is read; each node is armed with the start instant in its own clock, and acknowledges; all get the command to
+/// start. If a node ends before that, the others are aborted. If one is lost or dies after the start, the others
+/// finish. Background trials end when all others have.
 ///
-/// With several nodes, or one with a clock of its own, the offset of each clock is also read before the preparation and
-/// when the trial has ended. If the rate of a clock is wrong, the trial does not begin, or has failed. Returns each
-/// node's end when all have ended.
+/// With several nodes, or one with its own clock, the offset of each clock is also read before the preparation and
+/// after the trial. If the rate of a clock is wrong, the trial does not start, or has failed. Returns each node's end
+/// when all have ended.
 pub fn drive(
     nodes: &[(&dyn Node, &BoundPlan)],
     stop: &StopFlag,
@@ -296,8 +295,8 @@ pub fn drive(
     }
 }
 
-/// Takes the next step of the start when all nodes have done the one before; aborts the trial if one of them has ended.
-/// Returns whether commands were sent.
+/// Takes the next step of the start when all nodes have done the previous one; aborts the trial if one of them has
+/// ended. Returns whether commands were sent.
 fn synchronise(members: &mut [Member<'_>]) -> bool {
     let started = |member: &Member<'_>| member.phase >= Phase::Running;
     if members.iter().any(started) {
@@ -323,7 +322,7 @@ fn synchronise(members: &mut [Member<'_>]) -> bool {
     true
 }
 
-/// Ends the trial of all nodes as soon as one of them is lost: what they have measured is kept.
+/// Ends the trial of all nodes as soon as one of them is lost, and keeps what they have measured.
 fn finish_without_lost(members: &mut [Member<'_>]) {
     let failed = |member: &Member<'_>| match &member.end {
         Some(end) => matches!(end, Ok(TrialEnd::Failed { .. }) | Err(_)),
@@ -343,7 +342,7 @@ fn finish_without_lost(members: &mut [Member<'_>]) {
     }
 }
 
-/// Ends the trials in the background when all others have ended.
+/// Ends the background trials when all others have ended.
 fn end_background(members: &mut [Member<'_>]) {
     let others_ended = members
         .iter()
@@ -374,13 +373,13 @@ enum Phase {
     Ready,
     /// Its clock is being read.
     Synchronising,
-    /// Its clock is known.
+    /// Its clock offset is known.
     Synchronised,
-    /// It was told the start instant.
+    /// The start instant was sent.
     Arming,
     /// It knows the start instant.
     Armed,
-    /// It was told to start.
+    /// The start command was sent.
     Running,
     /// Its trial has ended, and its clock is being read again.
     Finished,
@@ -411,7 +410,7 @@ struct Member<'a> {
     told_to_exit: bool,
     /// It was stopped because another node was lost.
     without_others: bool,
-    /// Faults, found by the loop, for which the trial does not begin.
+    /// Faults found by the loop that prevent the trial.
     faults: Option<TrialEnd>,
     end: Option<Result<TrialEnd, RunnerError>>,
 }
@@ -554,7 +553,7 @@ impl<'a> Member<'a> {
         Some(None)
     }
 
-    /// Ends the session of a node that sends nonsense. Dropping the session ends its process.
+    /// Ends the session of a node that sends invalid messages. Dropping the session ends its process.
     fn garbled(&mut self, why: String) {
         self.session = None;
         let death = Death::Garbled(why);
@@ -650,7 +649,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// What is wrong with the rate of a node's clock, and what to do.
+/// The fault of a node's clock rate, and a hint.
 fn wrong_rate(rate: ClockRate) -> Option<(String, &'static str)> {
     rate.is_off_by(WRONG_RATE).then(|| {
         let what = format!(

@@ -26,8 +26,8 @@ fn of_job(files: &mut Files, job: usize) -> impl Iterator<Item = &mut TrialFile>
     list.filter(move |file| file.wanted.job == job && file.admitted.kind == Kind::File)
 }
 
-/// Checks the opened files again, because a link could have been created since they were resolved. Files that are to be
-/// emptied must not have another name.
+/// Checks the opened files again, because a link could have been created since they were resolved. Files that will be
+/// truncated must have no other name.
 ///
 /// # Errors
 /// Every file that is not a regular file or has been replaced.
@@ -61,8 +61,8 @@ pub(crate) fn check(files: &mut Files, jobs: &[Job]) -> Result<(), Vec<Diagnosti
     }
 }
 
-/// The last step before the clones' threads start: empties the files of a sequential write, and records the length of
-/// files that are to be filled.
+/// The last step before the clones' threads start: truncates the files of a sequential write, and records the length of
+/// files that will be filled.
 ///
 /// # Errors
 /// A file that cannot be truncated.
@@ -93,7 +93,7 @@ pub(crate) fn make_ready(files: &mut Files, jobs: &[Job]) -> Result<(), Diagnost
     Ok(())
 }
 
-/// After the trial: undoes files that a `prepare` did not finish. `finished` tells whether all clones of the job at
+/// After the trial: undoes files that a `prepare` did not finish. `finished` returns whether all clones of the job at
 /// this index completed their work. Returns notes on undone files.
 pub(crate) fn settle(
     files: &mut Files,

@@ -1,8 +1,7 @@
-//! The files of a trial in folders that servers share by virtio-fs: found, admitted, laid out, opened for each clone,
-//! and cleaned up.
+//! The files of a trial in virtio-fs shares: found, admitted, laid out, opened for each clone, and cleaned up.
 //!
-//! There is one connection to each server from the first look to the end of the trial, because servers often end with
-//! their client.
+//! One connection to each server lasts from the first examination to the end of the trial, because servers often end
+//! with their client.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -52,7 +51,7 @@ impl Connections {
     }
 }
 
-/// This host, and what servers share.
+/// This host and the shares of servers.
 pub(crate) struct TrialProbe<'a>(pub(crate) &'a Connections);
 
 impl Probe for TrialProbe<'_> {
@@ -108,7 +107,7 @@ struct ShareFile {
     share: Arc<Share>,
     /// Within the share.
     path: PathBuf,
-    /// Open for what is done with it besides the jobs.
+    /// Handle for everything besides the jobs.
     file: Arc<OpenFile>,
     created: bool,
     laid_out: bool,
@@ -214,8 +213,7 @@ impl ShareFiles {
         Ok(Some(Service::Files(opened)))
     }
 
-    /// A text that distinguishes a file from others, and whether it is removed at the end. `None`: it is not in a
-    /// share.
+    /// A text that identifies the file, and whether it is removed at the end. `None`: it is not in a share.
     pub(crate) fn identity(&self, path: &Path) -> Option<(String, bool)> {
         let file = &self.list[*self.by_path.get(path)?];
         let inode = file.file.inode();
@@ -328,7 +326,7 @@ impl ShareFiles {
         })
     }
 
-    /// The guard's notes, and what each server offers.
+    /// The guard's notes, and a description of each server.
     pub(crate) fn notes(&self) -> Vec<String> {
         self.notes.clone()
     }

@@ -1,9 +1,8 @@
 //! A session in virtual time: the trial runs in this process, on simulated devices.
 //!
 //! The trial is the one that a child process would run, with the same jobs, op streams, scheduler, counters and frames.
-//! But its time is that of an event queue, the host is not sampled, and there is no pipe. Everything except the
-//! environment and the wall clock is a function of the plan: the same plan gives the same frames and the same part on
-//! any host.
+//! But time comes from an event queue, the host is not sampled, and no pipe is used. Everything except the environment
+//! and the wall clock is a function of the plan: the same plan gives the same frames and the same part on any host.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
@@ -92,7 +91,7 @@ impl Simulation {
         match &self.trial {
             Some(trial) => {
                 trial.signal(command);
-                // Otherwise the trial thread would notice it only at the end of the next frame or window.
+                // Otherwise the trial thread would not notice before the end of the next frame or window.
                 trial.clock.interrupt();
             }
             None => self.queued.push_back(Message::Ended(TrialEnd::withdrawn())),
@@ -110,7 +109,7 @@ impl Running {
 impl Session for Simulation {
     fn send(&mut self, command: Command) {
         match command {
-            // A simulation has no files, and nothing is done for it on the host.
+            // A simulation has no files, and needs nothing on the host.
             Command::Hello { .. }
             | Command::Proceed
             | Command::Settle { .. }

@@ -1,12 +1,12 @@
-//! Gives the clones of a trial the simulated disks and mirrors that they share, and reads what these do in the measured
-//! time.
+//! Gives the clones of a trial the simulated disks and mirrors that they share, and reads their counters in the
+//! measured time.
 
 use iodyno_engine::{CloneSpec, SharedDevice, SimObserver};
 use iodyno_model::{Diagnostic, SimDevice, SimTarget, SimulatedDisk};
 
 use crate::faults::fault;
 
-/// Files begin at multiples of it, bytes.
+/// Files begin at multiples of this, bytes.
 const ALIGNMENT: u64 = 1 << 20;
 
 /// All clones use the simulated target of the configuration, if it has one; otherwise all with the same disk or mirror
@@ -39,8 +39,7 @@ pub(crate) fn connect(
     Ok(())
 }
 
-/// What the simulated disks of a trial do in the measured time, as [`crate::host::HostWatch`] for the devices of a
-/// host.
+/// The activity of a trial's simulated disks in the measured time; for a host's devices see [`crate::host::HostWatch`].
 #[derive(Debug)]
 pub(crate) struct DiskWatch {
     observers: Vec<SimObserver>,
@@ -86,7 +85,7 @@ impl DiskWatch {
         }
     }
 
-    /// What they did in the measured time.
+    /// Their activity in the measured time.
     pub(crate) fn used(&mut self, now: u64) -> Vec<SimulatedDisk> {
         let (end, after) = self.after.take().unwrap_or_else(|| self.read(now));
         let (start, before) = &self.before;
@@ -97,7 +96,7 @@ impl DiskWatch {
     }
 }
 
-/// The disk or mirror that a clone is to use and has not got.
+/// The disk or mirror that a clone needs and has not received.
 fn unconnected(spec: &CloneSpec, target: Option<&SimTarget>) -> Option<SimTarget> {
     let lacks = spec.simulated.as_ref()?.device.is_none();
     let options = spec.job.work.engine()?.sim.as_ref()?;

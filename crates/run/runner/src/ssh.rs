@@ -1,9 +1,9 @@
 //! Nodes on other hosts, by the system's `ssh`.
 //!
-//! One connection is opened for the whole run, and every process of the node uses it (`ControlMaster`). It ends with
-//! this process, however that ends: its remote command reads a standard input that this process holds open. ssh's own
-//! configuration, agent and jump hosts apply. Nothing on the other host listens, and nothing is left there except the
-//! program in the user's cache, if it had to be copied.
+//! One connection is opened for the whole run, and every process of the node uses it (`ControlMaster`). It always ends
+//! with this process: its remote command reads a standard input that this process holds open. ssh's own configuration,
+//! agent and jump hosts apply. Nothing on the other host listens. Only the program remains there, in the user's cache,
+//! if it had to be copied.
 //!
 //! Invariants: no part of an address becomes an option of ssh, and no text that the other host sends becomes part of a
 //! command, except the path of the program, which is checked.
@@ -42,8 +42,8 @@ const KEEPER: &str = "iodyno-keeper";
 const KEEPER_ENDS: Duration = Duration::from_secs(2);
 /// The longest time for a command that asks or prepares the other host.
 const COMMAND: Duration = Duration::from_secs(300);
-/// ssh gives up a silent connection after this number of its own messages, one each second. More than a node needs to
-/// notice that it is lost, because a message of the node names it.
+/// ssh gives up a silent connection after this number of its own messages, one per second. This is longer than a node
+/// needs to notice that it is lost, because a message of the node names it.
 const ALIVE_COUNT: u64 = crate::control::SILENT_INTERVALS + 5;
 /// The longest output of a command that is read, bytes.
 const LONGEST_OUTPUT: u64 = 64 << 10;
@@ -59,18 +59,18 @@ pub struct SshNode {
     arguments: Vec<String>,
     /// Whether the node runs as root, by `sudo -n`.
     sudo: bool,
-    /// What the node is.
+    /// The node's description.
     hello: Hello,
-    /// The process there that owns storage which is made for this one, once there is such storage.
+    /// The process there that owns storage made for this process, if any.
     keeper: Mutex<Option<(NodeProcess, Owner)>>,
 }
 
 impl SshNode {
-    /// Connects to a host, and makes sure that it has this version of iodyno: one that is installed there, one that was
-    /// copied before, or `binary`, which is copied to the cache of the user. `sudo`: it runs as root there.
+    /// Connects to a host, and ensures that it has this version of iodyno: an installed one, one copied before, or
+    /// `binary`, which is copied to the user's cache. `sudo`: it runs as root there.
     ///
     /// # Errors
-    /// Why there is no connection, no program of this version, or no sudo.
+    /// Why the connection, this version of the program, or sudo is missing.
     pub fn connect(
         address: &SshAddress,
         sudo: bool,
@@ -117,7 +117,7 @@ impl SshNode {
         Ok(node)
     }
 
-    /// What the node is.
+    /// The node's description.
     pub fn hello(&self) -> &Hello {
         &self.hello
     }
@@ -186,7 +186,7 @@ impl SshNode {
                 bytes = content.len(),
                 "copying the program"
             );
-            // Written beside its place and then moved, so that the name never leads to a part of it.
+            // Written next to its final path and then moved, so the name never leads to a partial file.
             let copy = format!(
                 "umask 077; d={place}/{sum}; f=\"$d/part.$$\"; mkdir -p \"$d\" && cat >\"$f\" && \
                  [ \"$(sha256sum <\"$f\" | cut -c1-64)\" = {sum} ] && chmod 700 \"$f\" && mv -f \"$f\" \"$d/iodyno\" && echo \"$d/iodyno\" || \
@@ -231,7 +231,7 @@ impl SshNode {
 
     /// ssh that starts a node there, with these further arguments.
     fn node(&self, more: &str) -> Command {
-        // The shell stays: it ends with 128 and the number of a signal that killed the node, where ssh would end as if
+        // The shell stays: it ends with 128 plus the number of a signal that killed the node, where ssh would end as if
         // the connection had failed. The variable is that of `NodeProcess::start`.
         let program = &self.remote_program;
         let start = match (self.sudo, program.contains('/')) {
@@ -305,7 +305,7 @@ impl Launcher for SshNode {
 impl Drop for SshNode {
     fn drop(&mut self) {
         if let Ok(Some((keeper, _))) = self.keeper.get_mut() {
-            // It undoes what is left, also without the connection.
+            // It undoes the remaining storage, even without the connection.
             keeper.close();
             let begun = Instant::now();
             while keeper.exited().is_none() && begun.elapsed() < KEEPER_ENDS {
@@ -329,7 +329,7 @@ impl Master {
     /// Connects.
     ///
     /// # Errors
-    /// Why there is no connection.
+    /// Why the connection failed.
     pub(crate) fn open(address: &SshAddress) -> Result<Master, Diagnostic> {
         let folder = SocketFolder::create(&SocketFolder::parent()).map_err(|error| {
             Diagnostic::error(format!("cannot create a folder for ssh's socket: {error}"))
@@ -374,9 +374,9 @@ impl Drop for Master {
     }
 }
 
-/// A folder for the connection's socket, which only this user can use. Removed when dropped.
+/// A folder for the connection's socket, accessible only to this user. Removed on drop.
 ///
-/// Its owner holds a lock on it: one without is that of a killed process, and is removed by the next one.
+/// Its owner holds a lock on it. An unlocked folder belongs to a killed process, and the next process removes it.
 #[derive(Debug)]
 struct SocketFolder {
     path: PathBuf,
@@ -384,7 +384,7 @@ struct SocketFolder {
 }
 
 impl SocketFolder {
-    /// What its name begins with.
+    /// The prefix of its name.
     const PREFIX: &str = "iodyno-ssh-";
 
     /// Where such folders are. The path is short: that of a socket has at most 107 bytes.
@@ -419,7 +419,7 @@ impl SocketFolder {
             match made.and_then(|()| Self::lock(&path)) {
                 Ok(lock) if path.exists() => return Ok(SocketFolder { path, _lock: lock }),
                 Err(error) if attempt == 9 => return Err(error),
-                // Another process has this name, or took it for that of a killed one before it was locked.
+                // Another process uses this name, or mistook it for that of a killed one before it was locked.
                 _ => attempt += 1,
             }
         }
@@ -464,8 +464,8 @@ fn ssh(address: &SshAddress, folder: &Path) -> Command {
     command
 }
 
-/// Opens the shared connection. Its remote command ends when this process closes its input or ends. Returns also what
-/// the login shell printed before it.
+/// Opens the shared connection. Its remote command ends when this process closes its input or ends. Also returns what
+/// the login shell printed first.
 fn open_master(address: &SshAddress, folder: &Path) -> Result<(Child, Option<String>), Diagnostic> {
     let errors = folder.join("errors");
     let cannot = |error: io::Error| {

@@ -99,7 +99,7 @@ mod tests {
                 ],
                 vec![(20, 20), (40, 10)],
             ),
-            // Another clone goes on.
+            // Another clone continues.
             (
                 vec![clone((0, 100), &[(20, 50)]), clone((0, 100), &[])],
                 vec![],

@@ -1,4 +1,4 @@
-//! Determines when the figures of a clone, or of a group, are steady: fio's `steadystate`.
+//! Determines when the results of a clone, or of a group, are steady: fio's `steadystate`.
 //!
 //! Counters are read at each interval of a rule, by the trial thread; the workers do nothing for it.
 
@@ -137,7 +137,7 @@ impl SteadyWatch {
         }
     }
 
-    /// When the next counters are to be read, clock ns.
+    /// When to read the counters next, clock ns.
     pub(crate) fn next(&self) -> Option<u64> {
         let next = self.units.iter().map(|unit| unit.next).min();
         next.filter(|next| *next != NEVER)

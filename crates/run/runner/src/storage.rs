@@ -1,8 +1,8 @@
 //! Storage that iodyno makes: the parent's side, and the helper process that does the work.
 //!
 //! Invariants: the parent never does any of it, because it may block in the kernel. Once the user has stopped the run,
-//! the parent waits for a short time only: the helper is not killed, but goes on to undo what it made, also if the
-//! parent has ended.
+//! the parent waits only briefly. The helper is not killed, but continues to undo what it made, even after the parent
+//! has ended.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -103,7 +103,7 @@ fn within_guests(
         })?;
         made.path = inner.path;
         made.commands.extend(inner.commands);
-        // All guests have the same layers: the first one's facts stand for all.
+        // All guests have the same layers, so the first one's facts stand for all.
         for (name, value) in inner.facts {
             made.facts.entry(name).or_insert(value);
         }
@@ -211,7 +211,7 @@ fn ask<T>(
             }
         }
     };
-    // It exits at once. One that does not is reaped when this process ends.
+    // It normally exits at once. Otherwise it is reaped when this process ends.
     let ended = Instant::now();
     while process.exited().is_none() && ended.elapsed() < POLL {
         std::thread::sleep(Duration::from_millis(1));
@@ -219,7 +219,7 @@ fn ask<T>(
     answer
 }
 
-/// From one attempt to undo storage to the next, after the parent has ended: trials that use it end meanwhile.
+/// Interval between attempts to undo storage after the parent has ended: trials that use it end meanwhile.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The number of attempts.
 const ATTEMPTS: u32 = 60;

@@ -43,7 +43,7 @@ enum Order {
     Start(u64),
     /// A job will end at this instant, clock ns.
     Ends(u64),
-    /// Nothing is measured any more: take the last sample and end.
+    /// The measurement is over: take the last sample and end.
     End,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct BackgroundSampler {
 }
 
 impl BackgroundSampler {
-    /// Begins to open the samplers. `None`: nothing is to be sampled, or, with a note, the thread could not be started.
+    /// Starts to open the samplers. `None`: nothing to sample, or, with a note, the thread could not be started.
     pub(crate) fn open(
         sampling: &Sampling,
         targets: &[TargetInfo],
@@ -117,7 +117,7 @@ impl BackgroundSampler {
         let _ = self.replies.recv_timeout(self.timeout);
     }
 
-    /// The layout begins: the host is sampled from now on.
+    /// The layout begins: sample the host from now on.
     pub(crate) fn set_up(&self) {
         let _ = self.orders.send(Order::SetUp);
     }
@@ -291,7 +291,7 @@ impl Work {
         }
     }
 
-    /// Sleeps until a sample is due. `false`: sampling is to end.
+    /// Sleeps until a sample is due. `false`: sampling ends.
     fn sleep(&self, grid: &mut SampleGrid) -> bool {
         loop {
             let now = clock::now();

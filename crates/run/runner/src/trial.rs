@@ -297,7 +297,7 @@ impl<'a> Trial<'a> {
         self.finish()
     }
 
-    /// Whether nothing is left to wait for. Without jobs, the host is sampled until a stop is requested.
+    /// Whether all work has ended. Without jobs, the host is sampled until a stop is requested.
     fn over(&self, stopped: Option<(StopRequest, u64)>) -> bool {
         self.scheduler.over() && (!self.plan.only_samples() || stopped.is_some())
     }

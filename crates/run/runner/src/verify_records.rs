@@ -1,11 +1,11 @@
 //! Records of the last writes to blocks with headers. With them `verify_only` detects a lost write: the block is intact
 //! but older.
 //!
-//! There is one record for each file, device or export, in the state folder. It belongs to the file and not to one of
-//! its names. Invariant: a record contains only certain facts. Before a trial writes, the blocks that it may overwrite
-//! are removed from the records; the blocks that it has written are added after its end. A trial that was killed
-//! therefore leaves no record of its blocks, and these are checked by their own headers only. A record whose checksum
-//! is wrong counts as missing.
+//! Each file, device or export has one record in the state folder, which belongs to the file and not to one of its
+//! names. Invariant: a record contains only certain facts. Before a trial writes, the blocks that it may overwrite are
+//! removed from the records. The blocks that it has written are added after its end. A killed trial therefore leaves no
+//! record of its blocks, which are then checked only by their own headers. A record with a wrong checksum counts as
+//! missing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, DirEntry, OpenOptions};
@@ -37,8 +37,7 @@ const LONGEST_HEAD: u32 = 1 << 20;
 const SUM: u64 = 8;
 /// The largest number of units that are recorded for a file: 256 MiB of state, for 256 GiB in blocks of 4 KiB.
 const MOST_UNITS: u64 = 64 << 20;
-/// The largest number of records, and their length in total, bytes. Those of files that are gone would otherwise add
-/// up.
+/// The largest number of records, and their total length, bytes. Otherwise records of deleted files would accumulate.
 const MOST_RECORDS: usize = 1 << 16;
 const MOST_BYTES: u64 = 1 << 30;
 
@@ -55,9 +54,9 @@ pub(crate) struct Region {
     pub(crate) base: u64,
     /// Size of a unit, bytes.
     pub(crate) unit: u64,
-    /// Who wrote it.
+    /// Its writer.
     pub(crate) writer: RecordedWriter,
-    /// As in [`WrittenBlocks::sequences`].
+    /// See [`WrittenBlocks::sequences`].
     pub(crate) sequences: Vec<u32>,
 }
 
@@ -65,7 +64,7 @@ pub(crate) struct Region {
 #[derive(Debug, Serialize, Deserialize)]
 struct Head {
     schema: u32,
-    /// What it is the record of: see [`Subject`].
+    /// The identity of its subject: see [`Subject`].
     identity: String,
     regions: Vec<RegionHead>,
 }
@@ -88,7 +87,7 @@ impl Region {
                 .saturating_add((self.sequences.len() as u64).saturating_mul(self.unit))
     }
 
-    /// What remains of it if the units that overlap with a range are removed.
+    /// The rest after removing the units that overlap with a range.
     fn without(mut self, range: &Range<u64>) -> Vec<Region> {
         if !overlap(&self.range(), range) {
             return vec![self];
@@ -541,7 +540,7 @@ impl Recorder {
     }
 }
 
-/// What the clones work on, as far as it stores anything and can be identified.
+/// The storage of the clones, if they store anything identifiable.
 fn subjects(
     resolved: &Resolved,
     jobs: &[Job],
@@ -592,7 +591,7 @@ fn subjects(
 /// The path and the base of the region of each file of a clone.
 pub(crate) type ClonePlaces = Vec<(PathBuf, u64)>;
 
-/// The places of a clone if its last writes are to be recorded; empty otherwise.
+/// The places of a clone if its last writes must be recorded; empty otherwise.
 pub(crate) fn recorded_places(blocks: &Blocks, clone: &ResolvedClone) -> ClonePlaces {
     let records = blocks
         .verify
@@ -627,7 +626,7 @@ mod tests {
         }
     }
 
-    /// What is recorded of a unit: its trial and sequence number.
+    /// The recorded state of a unit: its trial and sequence number.
     #[derive(Debug, PartialEq, Eq)]
     enum Unit {
         Unknown,

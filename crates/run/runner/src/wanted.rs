@@ -31,7 +31,7 @@ pub(crate) struct Wanted {
     pub(crate) sealed: u64,
     /// Space must be reserved up to this offset, bytes.
     pub(crate) reserve_to: u64,
-    /// The length to which the job itself extends it, bytes: there must be space for it.
+    /// The length to which the job itself extends it, bytes, for which space is needed.
     pub(crate) grows_to: u64,
     pub(crate) fallocate: Fallocate,
     pub(crate) fsync: bool,
@@ -40,7 +40,7 @@ pub(crate) struct Wanted {
     /// Whether it is read into the cache before the start.
     pub(crate) pre_read: bool,
     pub(crate) unlink: bool,
-    /// What jobs may write of it, bytes.
+    /// The ranges that jobs may write, bytes.
     pub(crate) writes: Vec<Range<u64>>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Ops {
 }
 
 impl Ops {
-    /// Whether jobs read what was there before the trial.
+    /// Whether jobs read data from before the trial.
     pub(crate) fn read_earlier_data(self) -> bool {
         self.reads || (self.checks && !self.writes)
     }
@@ -100,7 +100,7 @@ struct Demand {
     named: bool,
     /// Whether it must contain data before the start.
     data: bool,
-    /// As in [`Wanted::sealed`].
+    /// See [`Wanted::sealed`].
     sealed: u64,
     /// Whether space must be reserved before the start.
     space: bool,

@@ -25,8 +25,8 @@ pub(crate) enum Signal {
     Ended(usize, Box<Result<CloneOutcome, WorkerError>>),
 }
 
-/// Creates a clone's thread, which is an actor of this clock if there is one. `None`: the thread could not be created;
-/// the clone's end is signalled.
+/// Creates a clone's thread, an actor of this clock if given. `None`: the thread could not be created; the clone's end
+/// is signalled.
 pub(crate) fn spawn(
     index: usize,
     spec: CloneSpec,
@@ -47,7 +47,7 @@ pub(crate) fn spawn(
             });
             // The thread that waits for it at the gate learns that it failed.
             shared.gate.arrive(false);
-            // There is no receiver any more if the trial was abandoned.
+            // After an abandoned trial, the receiver is gone.
             let _ = signals.send(Signal::Ended(index, Box::new(result)));
             if let Some(actor) = actor {
                 actor.leave();

@@ -8,7 +8,7 @@ use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Job, Target};
 
 use crate::faults::{fault, of_job};
 
-/// Options with a value of a fixed form that nevertheless name files, change the host, or are needed for the start.
+/// Options with a value of a fixed form that still name files, change the host, or are required for the start.
 const REFUSED: [&str; 13] = [
     "allow_mounted_write",
     "cgroup_nodelete",
@@ -39,8 +39,7 @@ const LEFT_OUT: [&str; 7] = [
     "unique_filename",
 ];
 
-/// Whether fio takes a text of its job files as it is: as a part of one line, without comments, variables, and files in
-/// quotes.
+/// Whether fio takes a text in its job files literally: on one line, without comments, variables or quoted file names.
 fn plain(text: &str) -> bool {
     text.trim() == text && !text.chars().any(|c| steers(c) || ";#$\\'".contains(c))
 }
@@ -54,7 +53,7 @@ pub(super) enum Place {
     Only(String),
 }
 
-/// The path of the target, if it can be written into a job file and is known.
+/// The path of the target, if known and usable in a job file.
 pub(super) fn target(plan: &BoundPlan) -> Result<&str, Diagnostic> {
     let Target::Path(path) = &plan.configuration.target else {
         return Err(fault(
@@ -148,7 +147,7 @@ fn faults_of(job: &Job) -> Vec<Diagnostic> {
                 "leave out `/`",
             ));
         } else if !plain(&match name.as_str() {
-            // Its variables, but not those of the environment.
+            // fio's own variables, but not environment variables.
             "filename_format" if !value.contains("${") => value.replace('$', ""),
             _ => value.clone(),
         }) {
@@ -158,7 +157,7 @@ fn faults_of(job: &Job) -> Vec<Diagnostic> {
             ));
         }
     }
-    // A plan from elsewhere can name another one than that of its work, which decides what is examined.
+    // A plan from another host can name a different engine than that of its work, which decides what is examined.
     let engine = job.options.get("ioengine").map_or("psync", String::as_str);
     if iodyno_fio::backend(engine) != Some(blocks.engine.kind) {
         faults.push(fault(

@@ -31,10 +31,10 @@ pub struct FioNode {
 }
 
 impl FioNode {
-    /// Connects to a host, or uses this one, and makes sure that it has fio. `here`: the node of this host.
+    /// Connects to a host, or uses this one, and checks that it has fio. `here`: the node of this host.
     ///
     /// # Errors
-    /// Why there is no connection, or no fio that can be used.
+    /// Why the connection failed, or why fio cannot be used.
     pub fn connect(
         here: LocalNode,
         address: Option<&SshAddress>,
@@ -96,7 +96,7 @@ impl Launcher for FioNode {
 /// The script, carried out by another shell as root.
 fn by_sudo(script: &str, sudo: bool) -> String {
     match sudo {
-        // What it reads is read by the inner shell.
+        // The inner shell reads its input.
         true => format!(
             "exec sudo -n sh -c \"{}\"",
             script

@@ -26,10 +26,10 @@ impl Start {
     }
 }
 
-/// The part, if fio reports as many clones as the plan has.
+/// Returns the part.
 ///
 /// # Errors
-/// It does not.
+/// fio reports another number of clones than the plan has.
 pub(super) fn part(
     plan: &BoundPlan,
     reported: Vec<FioJob>,

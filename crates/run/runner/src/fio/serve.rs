@@ -113,14 +113,14 @@ fn hello() -> Hello {
     }
 }
 
-/// What arrives from the parent and from the shell.
+/// Input from the parent or the shell.
 enum SessionEvent {
     Command(Command),
     ParentGone,
     Shell(ShellOutput),
 }
 
-/// What ends a wait.
+/// Why a wait ended.
 enum Next {
     Command(Command),
     ParentGone,
@@ -128,7 +128,7 @@ enum Next {
     Results(String),
     /// fio has ended, with this code.
     Exit(i32),
-    /// The shell or the connection has ended, or does not answer: what happened.
+    /// The shell or the connection has ended or does not answer; with the cause.
     Lost(String),
     /// A clone waits at the start.
     Gate,
@@ -202,7 +202,7 @@ impl Session<'_> {
         }
     }
 
-    /// The next thing that is not part of the conversation itself. `until_ns`: when to stop waiting.
+    /// The next event that is not part of the conversation itself. `until_ns`: when to stop waiting.
     fn next(&mut self, until_ns: Option<u64>) -> Next {
         loop {
             let now = clock::now();
@@ -273,7 +273,7 @@ impl Session<'_> {
                 if let Some((_, sent_ns)) = self.ping.take_if(|ping| ping.0 == number) {
                     let trip_ns = at_ns.saturating_sub(sent_ns);
                     self.round_trip_ns = self.round_trip_ns.min(trip_ns);
-                    // The node's clock is this host's: its error is that of the round trip.
+                    // The node uses this host's clock: the error is that of the round trip.
                     let now_ns = sent_ns + trip_ns / 2;
                     if number > 0 {
                         self.messages.send(Message::Clock { number, now_ns });
@@ -299,7 +299,7 @@ impl Session<'_> {
         }
     }
 
-    /// The time from here to the shell: half of the shortest round trip, ns.
+    /// The one-way time to the shell: half of the shortest round trip, ns.
     fn way_ns(&self) -> u64 {
         match self.round_trip_ns {
             u64::MAX => 0,
@@ -313,7 +313,7 @@ impl Session<'_> {
         }
     }
 
-    /// Sends a command, and waits for the line that begins with this word: what follows it.
+    /// Sends a command, and waits for the line that begins with this word. Returns the rest of that line.
     fn ask(&mut self, command: &str, word: &str) -> Result<String, PrepareError> {
         self.send(command);
         loop {
@@ -342,7 +342,7 @@ impl Session<'_> {
         )
     }
 
-    /// What fio said, on one line.
+    /// fio's messages, on one line.
     fn said(&mut self) -> String {
         self.send("said");
         let mut lines = Vec::new();
@@ -400,7 +400,7 @@ impl Session<'_> {
         }
     }
 
-    /// What a path is.
+    /// The kind of a path.
     fn look(&mut self, path: &str) -> Result<String, PrepareError> {
         self.ask(&format!("look {path}"), "kind")
     }
@@ -639,7 +639,7 @@ fn environment(plan: &BoundPlan, host: &str, fio: &str) -> Environment {
     }
 }
 
-/// What a trial may do with its target, which is of this kind. `--destroy` permits what is not examined there.
+/// What a trial may do with its target of this kind. `--destroy` permits unexamined targets.
 fn admission(plan: &BoundPlan, path: &str, kind: &str) -> Admission {
     let permitted = plan.destroy.iter().any(|one| one == Path::new(path));
     let writes = job_file::writes(plan);
@@ -672,7 +672,7 @@ fn not_looked_up(path: &str) -> Diagnostic {
     fault(format!("`{path}` was not looked up"), "repeat it")
 }
 
-/// Nothing is known of the devices below the targets.
+/// The devices below the targets are unknown.
 fn examined(wanted: &Examination) -> Examined {
     let unknown = |path: &PathBuf| TargetInfo {
         path: path.clone(),

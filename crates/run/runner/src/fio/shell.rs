@@ -25,7 +25,7 @@ const LONGEST_LINE: u64 = 64 << 10;
 /// The longest results that are read, bytes.
 const LONGEST_RESULTS: u64 = 256 << 20;
 
-/// What arrives from the shell.
+/// Output of the shell.
 #[derive(Debug)]
 pub(super) enum ShellOutput {
     /// A line, and when it arrived, ns.
@@ -36,7 +36,7 @@ pub(super) enum ShellOutput {
     End,
 }
 
-/// A running shell. When it is dropped, its input ends.
+/// A running shell. Dropping it closes its input.
 #[derive(Debug)]
 pub(super) struct Shell {
     child: Child,
@@ -45,7 +45,7 @@ pub(super) struct Shell {
 }
 
 impl Shell {
-    /// Starts it by these words, the last of which are [`LOADER`]'s. `said` gets what it prints.
+    /// Starts it with these words, the last of which are [`LOADER`]'s. `said` gets its output.
     ///
     /// # Errors
     /// It cannot be started.
@@ -85,20 +85,20 @@ impl Shell {
         Ok(shell)
     }
 
-    /// Sends lines. Those that cannot be delivered are dropped: the end of its output follows.
+    /// Sends lines. Undeliverable ones are dropped: the end of its output follows.
     pub(super) fn send(&mut self, lines: &str) {
         if let Some(input) = &mut self.input {
             let _ = input.write_all(format!("{lines}\n").as_bytes());
         }
     }
 
-    /// What it, or the connection to it, printed last to standard error.
+    /// The last standard error output of the shell or of the connection to it.
     pub(super) fn errors(&self) -> String {
         let lines = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
         lines.join("; ")
     }
 
-    /// Ends its input: it ends fio, and removes its files. Waits for that, at most for this time.
+    /// Closes its input: it ends fio, and removes its files. Waits for that, at most for this time.
     pub(super) fn close(&mut self, limit: Duration) {
         drop(self.input.take());
         let begun = Instant::now();

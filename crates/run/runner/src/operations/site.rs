@@ -63,7 +63,7 @@ impl Site {
         Site::wanted(plan).then(|| operations_folder(plan))
     }
 
-    /// What the guard says of the folder.
+    /// The guard's answer for the folder.
     pub(crate) fn forecast(plan: &BoundPlan) -> Option<(PathBuf, Admission)> {
         let folder = Site::folder(plan)?;
         let admission = guard().examine(&request(&folder));

@@ -1,4 +1,4 @@
-//! Binds one clone of a job of block I/O: its files, and what it does with them.
+//! Binds one clone of a job of block I/O to its files and their use.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub(super) struct Binding<'a> {
     pub(super) clone: u32,
     pub(super) seed: u64,
     pub(super) probe: &'a dyn Probe,
-    /// The export that takes the place of files, and its length.
+    /// The export that replaces files, and its length.
     pub(super) export: Option<&'a Export<'a>>,
     /// The files that earlier jobs create or extend, and their least lengths after that, bytes.
     pub(super) made: &'a HashMap<PathBuf, u64>,
@@ -102,7 +102,7 @@ impl Binding<'_> {
         notes: &mut Vec<String>,
     ) -> Result<Vec<ResolvedFile>, Vec<Diagnostic>> {
         let share = shares::of_engine(&self.blocks.engine);
-        // Paths are those of the share, whatever the target is.
+        // Paths are those of the share, regardless of the target.
         let base = match share {
             Some(_) => Base::Written(Path::new("/")),
             None => base,

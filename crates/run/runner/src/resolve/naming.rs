@@ -21,7 +21,7 @@ pub(super) enum Base<'a> {
 }
 
 impl<'a> Base<'a> {
-    /// `is_folder` tells whether the path of a [`Target::Path`] is a folder.
+    /// `is_folder` returns whether the path of a [`Target::Path`] is a folder.
     pub(super) fn of(target: &'a Target, is_folder: impl Fn(&Path) -> bool) -> Base<'a> {
         match target {
             Target::AsWritten { folder } => Base::Written(folder),
@@ -33,7 +33,7 @@ impl<'a> Base<'a> {
     }
 }
 
-/// The files of a clone of the job of this name, in order, each as often as it is named. `is_special` tells whether a
+/// The files of a clone of the job of this name, in order, each as often as it is named. `is_special` returns whether a
 /// path is a device (a job without `filename=` may be named after one).
 ///
 /// # Errors

@@ -42,7 +42,7 @@ impl Binding<'_> {
             };
             let share = match size {
                 _ if self.blocks.files.size.is_some() => None,
-                // As in fio, also if that is not a multiple of the block size.
+                // As in fio, even if it is not a multiple of the block size.
                 Some(Amount::Bytes(size)) => Some(size / count),
                 Some(amount @ Amount::Percent(_)) => {
                     let share = match existing {

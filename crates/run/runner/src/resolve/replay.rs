@@ -1,8 +1,8 @@
 //! Binds jobs that replay a trace: reads the trace, and determines the files of its ops.
 //!
-//! A trace is data and can come from anywhere, so it does not decide which files are written. Only files that the job
-//! or the command names are written: by `replay_redirect` or `filename`, below `directory` or the target, or under a
-//! relative name below the current folder. Any other file that a trace names is only read, and never changed.
+//! A trace is data from any source, so it does not decide which files are written. Only files that the job or the
+//! command names are written: by `replay_redirect` or `filename`, below `directory` or the target, or under a relative
+//! name below the current folder. Any other file that a trace names is only read, and never changed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader};

@@ -327,7 +327,7 @@ fn size_in_percent_is_a_share_of_filesize() {
     );
     let halves: &[(u64, u64)] = &[(0, 2 * MIB), (0, 2 * MIB)];
     check(with("a:b", percent(50.0), 4 * MIB), &[halves], 4 * MIB);
-    // Up to the end of the file, if less than the share is left after the offset.
+    // Up to the end of the file, if less than the share remains after the offset.
     let mut job = with("new", percent(75.0), 4 * MIB);
     job.work.blocks_mut().unwrap().extent.offset = Amount::Bytes(2 * MIB);
     check(job, &[&[(2 * MIB, 2 * MIB)]], 2 * MIB);

@@ -260,7 +260,7 @@ fn exit_what_names_the_clones_that_end() {
                 _ => None,
             });
             assert_eq!(told.collect::<Vec<_>>(), stopped, "{exit_what:?}");
-            // The others run to their ends, and the job after the stonewall follows unless it was ended, too.
+            // The others run to their ends. The job after the stonewall follows unless it was ended, too.
             let mut spawned_last = Vec::new();
             for clone in stopped.iter().chain(&rest) {
                 spawned_last.extend(spawned(&scheduler.ended(*clone, false, 3000)));

@@ -196,12 +196,12 @@ struct Ahead {
     log: Option<Log>,
     /// The number of polls before it acknowledges the start.
     acknowledges_after: u32,
-    /// What it sends when it is told to go, before the end.
+    /// What it sends after the start command, before the end.
     sends: Vec<Event>,
-    /// It is lost when it is told to go, and its session ends when another node was told to finish. After this
-    /// number of polls, the test fails.
+    /// It is lost at the start command, and its session ends after another node was told to finish. After this number
+    /// of polls, the test fails.
     lost_for: Option<u32>,
-    /// It ends only when it is told to.
+    /// It ends only on request.
     runs_on: bool,
 }
 
@@ -236,7 +236,7 @@ impl Ahead {
 }
 
 struct AheadSession<'a> {
-    /// It ends when it is told to.
+    /// It ends only on request.
     background: bool,
     node: &'a Ahead,
     queued: VecDeque<Message>,

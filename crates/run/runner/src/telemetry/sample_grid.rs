@@ -1,4 +1,4 @@
-//! The times at which samples are due and pending samples are to be sent. Pure; instants are clock ns.
+//! The times at which samples are due and pending samples are sent. Pure; instants are clock ns.
 
 /// The grid of the samples of a trial, or of its layout.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl SampleGrid {
         }
     }
 
-    /// A sample was taken. Returns whether pending samples are to be sent now: at most once in each `batch_ns`.
+    /// A sample was taken. Returns whether to send pending samples now: at most once in each `batch_ns`.
     pub(super) fn taken(&mut self, now: u64, batch_ns: u64) -> bool {
         self.next = self.after(now);
         // A sample that is due on the second belongs to it even if it was taken a little early or late.

@@ -34,7 +34,7 @@ fn a_sampler_that_hangs_is_abandoned_and_reported_with_its_start() {
         let note = sampler.end(5 * SECOND).unwrap_err();
         assert!(note.contains(words), "{note}");
         assert!(matches!(orders.try_recv(), Ok(Order::End)));
-        // It is not told to end again, and there is no second wait.
+        // It is not asked again to end, and does not wait a second time.
         drop(sampler);
         let after = orders.try_recv();
         assert!(matches!(after, Err(mpsc::TryRecvError::Disconnected)));

@@ -30,7 +30,7 @@ const NAMED_FILES: usize = 3;
 pub(crate) struct Finished {
     pub(crate) part: Part,
     pub(crate) outcome: Outcome,
-    /// What is to be removed after the part is sent.
+    /// What to remove after the part is sent.
     pub(crate) remains: Option<Remains>,
     /// Whether ops did not complete or threads did not return.
     pub(crate) stuck: bool,
@@ -218,7 +218,7 @@ impl Trial<'_> {
             })
     }
 
-    /// Sends the last frames; returns the part and what is to be removed.
+    /// Sends the last frames; returns the part and what to remove.
     pub(super) fn finish(mut self) -> Finished {
         let now = self.timeline.now();
         for clone in self.scheduler.unfinished() {
