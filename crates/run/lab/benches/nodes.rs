@@ -1,9 +1,9 @@
-//! What each node of a trial costs the coordinator: `make bench` prints it.
+//! The cost of each node of a trial for the coordinator, printed by `make bench`.
 //!
 //! The nodes are simulated: their messages are recorded, with telemetry of 16 CPUs and 4 disks each second, and
 //! replayed as bytes as fast as they are read. CPU is that of the whole process for the start, reading, storing,
 //! merging and judging of one trial, divided by the nodes and the seconds of the trial. Memory is the largest resident
-//! set less that with one node, divided by the further nodes.
+//! set minus that with one node, divided by the other nodes.
 #![allow(clippy::print_stdout, reason = "a program of its own")]
 
 #[path = "../tests/wire/mod.rs"]
@@ -63,7 +63,7 @@ fn main() {
     }
 }
 
-/// Runs a trial in a process of its own, because the memory of an earlier one would count.
+/// Runs a trial in a new process, because the memory of an earlier one would count.
 fn in_a_process(nodes: usize) -> Cost {
     let this = std::env::current_exe().expect("this program");
     let output = Command::new(this).arg(nodes.to_string()).output();

@@ -1,11 +1,10 @@
 //! What a plan does to a host besides I/O on the paths of its targets: commands, settings, and other paths.
 //!
-//! A key is that of an experiment, below the name of a configuration, or `job`, the names of a workload and a job. A
-//! name that has other characters than letters, digits, `_` and `-` is in quotes, so that no key is that of something
-//! else.
+//! A key is that of an experiment, after the name of a configuration, or `job`, the names of a workload and a job.
+//! Names with characters other than letters, digits, `_` and `-` are quoted, so that keys are unique.
 //!
-//! A plan of another user must not do this unless the user of this host says so. Every type of the plan is taken apart
-//! without `..`, so that a new field does not compile until it is either listed or known to be harmless.
+//! A plan of another user must not do this without the permission of this host's user. Every type of the plan is
+//! destructured without `..`, so that a new field does not compile until it is either listed or known to be harmless.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -40,7 +39,7 @@ impl ActKind {
     }
 }
 
-/// One thing that a plan does to a host. Its text, `disk.setup=make-disk /dev/sdx`, names it in `--allow`.
+/// One action of a plan on a host. Its text, `disk.setup=make-disk /dev/sdx`, names it in `--allow`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Act {
     /// What it does.
@@ -103,7 +102,7 @@ pub(crate) fn acts(plan: &Plan) -> Vec<Act> {
     found.acts
 }
 
-/// Whether any trial does something on a host: those in virtual time do not.
+/// Whether any trial does something on a host. Trials in virtual time do not.
 pub(crate) fn on_host(plan: &Plan) -> bool {
     let mut workloads = plan.workloads.iter();
     workloads.any(|workload| !workload.in_virtual_time())
@@ -551,7 +550,7 @@ impl Found {
     /// Priorities of its threads.
     fn placement(&mut self, placement: &Placement) {
         let Placement {
-            // Of its own threads and memory.
+            // Affects only its own threads and memory.
             cpus: _,
             split: _,
             numa_cpu_nodes: _,

@@ -10,7 +10,7 @@ pub enum StopReason {
     AllRounds,
     /// The confidence intervals of all primary metrics are as narrow as requested.
     Width,
-    /// Each workload ended before the last round, by a rule of its own: its search has its answer, for example.
+    /// Each workload ended before the last round, by its own rule: its search has its answer, for example.
     Workloads,
     /// Another round would exceed the time limit.
     MaxTime,
@@ -20,9 +20,9 @@ pub enum StopReason {
     Refused,
     /// The node could not be started before the first result.
     NoNode,
-    /// Every cell was given up.
+    /// All cells were given up.
     NothingLeft,
-    /// Cells were given up, and no two are left that can be compared.
+    /// Cells were given up, and fewer than two comparable ones remain.
     NothingToCompare,
 }
 

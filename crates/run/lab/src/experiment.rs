@@ -11,7 +11,7 @@ use crate::rounds::{Dependencies, Rounds};
 use crate::schedule::bind;
 use crate::{Lab, LabNode, Progress, RunEnd, unix_ms};
 
-/// What the trials of a plan would do with their targets now, and why they could not begin; `None` if the storage does
+/// What the trials of a plan would do with their targets now, and why they could not start; `None` if the storage does
 /// not respond. `protected`: the files of the store. Changes nothing.
 pub fn forecast(
     plan: &Plan,
@@ -77,7 +77,7 @@ pub fn shortages(
     faults
 }
 
-/// Those of these trials that each node takes part in.
+/// The trials in which each node takes part.
 fn by_node(plan: &Plan, bound: Vec<BoundPlan>, nodes: usize) -> Vec<Vec<BoundPlan>> {
     let mut by_node = vec![Vec::new(); nodes];
     for bound in bound {
@@ -110,8 +110,7 @@ fn with_places(
     named.collect()
 }
 
-/// The first trial of each of these cells, without those that repeat a baseline and those whose targets are made: see
-/// [`crate::obstacles`].
+/// The first trial of each of these cells, without repeated baselines and made targets: see [`crate::obstacles`].
 fn first_trials(
     plan: &Plan,
     cells: impl IntoIterator<Item = u32>,

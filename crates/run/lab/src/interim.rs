@@ -21,11 +21,11 @@ pub(crate) trait Judge {
         trial: &Trial,
     ) -> Observation;
 
-    /// The comparison; `None` if there is nothing to compare.
+    /// The comparison; `None` if nothing can be compared.
     fn compare(&self, name: &str, seen: &[Observation], question: &Question) -> Option<Comparison>;
 
-    /// The relative width of the widest interval of a primary ratio, of one workload if given; `None` if one of them
-    /// has no interval.
+    /// The relative width of the widest interval of a primary ratio, of one workload if given; `None` if any interval
+    /// is missing.
     fn widest(&self, comparison: &Comparison, of: Option<&Workload>) -> Option<f64>;
 }
 
@@ -144,8 +144,8 @@ impl<'a> InterimComparison<'a> {
         }
     }
 
-    /// Whether the intervals of all primary ratios, or of those of one workload, are at most this wide, as a share of
-    /// the ratio.
+    /// Whether the intervals of all primary ratios, or of one workload's, are at most this wide, as a share of the
+    /// ratio.
     pub(crate) fn narrow(
         &self,
         comparison: &Comparison,

@@ -1,9 +1,9 @@
 //! The targets that are made for a run's trials: when each is made, prepared, and torn down.
 //!
 //! A target is made before the first trial that uses it and torn down after the last one, as [`Plan::fresh`] says. The
-//! order of the trials does not depend on it. A target whose trial did not complete is not used again. Whatever happens
-//! to a trial, every target that was made is torn down before the run ends; what could not be undone is reported. Each
-//! node has targets of its own: all nodes make, prepare and undo theirs at the same time, each on a thread of its own.
+//! order of the trials does not depend on it. A target whose trial did not complete is not used again. Every made
+//! target is torn down before the run ends, however its trials end; failures to undo are reported. Each node has its
+//! own targets: all nodes make, prepare and undo theirs at the same time, each on a separate thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
@@ -28,7 +28,7 @@ use crate::schedule::bind;
 use crate::target_event::{TargetEvent, Tell, pass_on};
 use crate::{Lab, LabNode, Progress};
 
-/// How often the targets of a plan are made anew: as the plan requests, but for every trial if two configurations take
+/// How often the targets of a plan are made again: as the plan requests, but for every trial if two configurations take
 /// turns. Then all are, so that every configuration is measured on targets of the same age.
 pub fn fresh(plan: &Plan) -> Fresh {
     match turns(plan).is_empty() {
@@ -54,8 +54,8 @@ pub fn turns(plan: &Plan) -> Vec<(&Configuration, &Configuration)> {
 fn exclusive(one: &Configuration, other: &Configuration) -> bool {
     let both = [one, other].map(Configuration::provision);
     let any = |holds: &dyn Fn(&Provision) -> bool| both.into_iter().flatten().any(holds);
-    // Virtual machines use memory and CPUs also when idle, unless the user accepts that. A kernel setting acts on the
-    // whole host, and the configuration that is undone first would end it for the other.
+    // Virtual machines use memory and CPUs even when idle, unless the user accepts that. A kernel setting acts on the
+    // whole host, and undoing the first configuration would end it for the other.
     let keeps_alone = |it: &Provision| it.vm().is_some_and(|(vm, _)| !vm.side_by_side);
     if any(&|it| keeps_alone(it) || !it.sysctl.is_empty()) {
         return true;
@@ -123,7 +123,7 @@ pub fn obstacles(
     found.into_iter().flatten().collect()
 }
 
-/// Does something for each of these on a thread of its own, and waits for all. Panics if one of them does.
+/// Runs `work` for each of these on a separate thread, and waits for all. Panics if one of them does.
 fn at_once<T: Send, R: Send>(
     all: impl IntoIterator<Item = T>,
     work: impl Fn(T) -> R + Sync,
@@ -190,11 +190,11 @@ struct Live {
     round: u32,
     path: PathBuf,
     about: MadeTarget,
-    /// The virtual machines that carry out its trials; none: the node itself does.
+    /// The virtual machines that run its trials; empty: the node itself does.
     guests: Vec<Guest>,
-    /// The server whose clients the jobs are; `None`: they use the path.
+    /// The file server that the jobs use; `None`: they use the path.
     share: Option<ExportUri>,
-    /// The sockets on which its file servers tell what they counted.
+    /// The sockets on which its file servers report statistics.
     stats: Vec<PathBuf>,
     /// The latest trial on it.
     latest: Option<TrialKey>,
@@ -248,8 +248,8 @@ impl<'a> MadeTargets<'a> {
         MadeTargets { lab, plan, nodes }
     }
 
-    /// Does something with the targets of these nodes at the same time, and passes on what happens. Returns the results
-    /// in the order of the nodes, with their places.
+    /// Runs `work` with the targets of these nodes at the same time, and passes on its events. Returns the results in
+    /// the order of the nodes, with their places.
     fn on_nodes<R: Send>(
         &mut self,
         chosen: impl Fn(&OnNode<'a>) -> bool,
@@ -275,7 +275,7 @@ impl<'a> MadeTargets<'a> {
         })
     }
 
-    /// Gives the targets of a trial's configuration higher numbers than this trial's have.
+    /// Reserves the numbers up to those of this trial's targets, so that later targets get higher ones.
     pub(crate) fn number_after(&mut self, trial: &Trial) {
         let made = trial
             .parts
@@ -344,7 +344,7 @@ impl<'a> MadeTargets<'a> {
 }
 
 impl<'a> OnNode<'a> {
-    /// Whether the node does the work of a cell.
+    /// Whether the node runs the trials of a cell.
     fn works(&self, cell: u32) -> bool {
         workers(self.plan, cell).contains(&self.number)
     }
@@ -352,7 +352,7 @@ impl<'a> OnNode<'a> {
     /// Makes and prepares the target of a trial; `None` if it exists without.
     ///
     /// # Errors
-    /// Why it could not be made or prepared. Nothing of it is left, unless that is reported.
+    /// Why it could not be made or prepared. It is undone then, unless the errors say otherwise.
     fn ready(
         &mut self,
         key: TrialKey,
@@ -681,7 +681,7 @@ impl<'a> OnNode<'a> {
         }
     }
 
-    /// Tells the commands that undid a target, if the user named one of them or one failed.
+    /// Reports the commands that undid a target, if the user named one of them or one failed.
     fn tell_commands(&self, live: &Live, torn_down: &TornDown, tell: &mut Tell<'_>) {
         let configuration = &self.plan.configurations[live.configuration];
         let own = configuration
@@ -706,7 +706,7 @@ fn needs_files(workload: &Workload) -> bool {
     shared.any(|files| !files.mode.makes_files())
 }
 
-/// Leaves of a workload what creates its files. File operations create theirs in each trial.
+/// Reduces a workload to the creation of its files. File operations create theirs in each trial.
 fn lay_out_only(workload: &mut Workload) {
     workload
         .jobs
@@ -720,7 +720,7 @@ fn lay_out_only(workload: &mut Workload) {
     }
 }
 
-/// What distinguishes the files of two workloads on one target.
+/// A key for the files of a workload on a target.
 fn files_of(workload: &Workload) -> String {
     let jobs = workload.jobs.iter().map(|job| match &job.work {
         Work::SharedFiles(files) => format!("{:?}", (files.count, files.file_size, files.validate)),
@@ -733,7 +733,7 @@ fn files_of(workload: &Workload) -> String {
                 size,
                 ..
             } = &blocks.files;
-            // Names that do not contain the job's are those of other workloads, too.
+            // Names that do not contain the job's name are shared with other workloads.
             let own = names.is_empty() && format.contains("$jobname");
             let own = own.then_some((&workload.name, &job.name));
             let region = (&blocks.extent, job.clones);

@@ -74,7 +74,7 @@ pub(crate) fn workers(plan: &Plan, cell: u32) -> Vec<usize> {
     }
 }
 
-/// Has several nodes examine something at the same time. `wanted`: what, for the node at a place; `None`: nothing.
+/// Examines on several nodes at the same time. `wanted`: the examination for the node at a place; `None`: nothing.
 pub(crate) fn examine<'a>(
     nodes: &'a [LabNode<'a>],
     stop: &'a StopFlag,

@@ -1,4 +1,4 @@
-//! Whether two plans are the same, whatever changes while a run is carried out: for what this user began on this host,
+//! Whether two plans are the same apart from changes made by a run. Used for runs that this user began on this host,
 //! and for an experiment that is given again.
 
 use iodyno_model::Plan;
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 /// The largest number of differences that an error lists.
 const MOST: usize = 20;
 
-/// A plan without what does not decide what its trials do: texts for people, the seed, and what a run itself changes.
+/// A plan without the parts that do not affect its trials: texts for people, the seed, and changes made by a run.
 fn compared(plan: &Plan) -> Value {
     let mut plan = Plan {
         name: String::new(),
@@ -53,7 +53,7 @@ fn has_mask(value: &Value) -> bool {
     }
 }
 
-/// A given plan, with what the run itself has changed in its stored plan.
+/// A given plan, with the changes that the run itself has made to its stored plan.
 pub(crate) fn adopted(given: &Plan, stored: Plan) -> Plan {
     let mut plan = Plan {
         name: stored.name,
@@ -70,7 +70,7 @@ pub(crate) fn adopted(given: &Plan, stored: Plan) -> Plan {
     plan
 }
 
-/// What differs between a stored plan and a given one, one line each. Secrets are compared by their masks.
+/// The differences between a stored plan and a given one, one line each. Secrets are compared by their masks.
 pub(crate) fn differences(stored: &Plan, given: &Plan) -> Vec<String> {
     let (mut one, mut other) = (compared(stored), compared(given));
     mask(&mut one);

@@ -12,8 +12,8 @@ pub(crate) fn said(outcome: Outcome, words: impl Fn(&str) -> String) -> Outcome 
     }
 }
 
-/// The outcome of a trial from those of its nodes: the worst one. Nodes that did not begin because another one failed
-/// are interrupted, and are not mentioned then.
+/// The outcome of a trial from those of its nodes: the worst one. Nodes that did not start because another one failed
+/// are interrupted, and are then not mentioned.
 pub(crate) fn worst(outcomes: Vec<Outcome>) -> Outcome {
     let rank = |outcome: &Outcome| match outcome {
         Outcome::Completed => 0,

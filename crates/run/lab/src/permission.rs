@@ -1,7 +1,7 @@
-//! The user's permission for one invocation: which content may be overwritten, and what a run of others may do.
+//! The user's permission for one invocation: which content may be overwritten, and what a run from another user may do.
 //!
 //! Invariant: a permission is never stored or imported. A file from another user never decides what is overwritten on
-//! this host, nor what runs on it.
+//! this host or what runs on it.
 
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
@@ -20,10 +20,10 @@ pub struct Permission {
     pub named: Vec<NamedTarget>,
     /// The arguments of `--allow`: texts of [`Act`]s.
     pub allowed: Vec<String>,
-    /// The [`crate::fingerprint`] of the plan that this user began under the run's identity on this host, as a record
-    /// outside of the store has it. A store can come from others.
+    /// The [`crate::fingerprint`] of the plan that this user began under the run's identity on this host, from a record
+    /// outside of the store. A store can come from another user.
     pub begun: Option<String>,
-    /// The plan that the user gives again. It is carried out in place of the stored one, which must be equal.
+    /// The plan that the user gives again. It runs in place of the stored one, which must be equal.
     pub plan: Option<Plan>,
     /// The current folder; relative names of log files start there.
     pub folder: PathBuf,
@@ -160,8 +160,8 @@ impl Permission {
         (lacks(&uses, &self.named), lacks(&self.named, &uses))
     }
 
-    /// What the plan does beyond its paths and the user did not allow, and what the user allowed but the plan does not
-    /// do.
+    /// Actions of the plan beyond its paths that the user did not allow, and allowed actions that the plan does not
+    /// contain.
     pub(crate) fn compare_acts(&self, plan: &Plan) -> (Vec<Act>, Vec<String>) {
         let acts = acts(plan);
         let texts: Vec<String> = acts.iter().map(Act::to_string).collect();

@@ -14,7 +14,7 @@ use crate::settle::planned_for;
 /// The file systems and devices that each configuration and cell uses, as found by the first trial.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    /// What each path of a configuration is.
+    /// The description of each path of a configuration.
     found: BTreeMap<(usize, PathBuf), String>,
     /// The paths of each cell.
     cells: BTreeMap<u32, BTreeSet<PathBuf>>,
@@ -39,7 +39,7 @@ impl Places {
             .collect()
     }
 
-    /// Forgets what a configuration's trials found: its target was made anew.
+    /// Forgets what a configuration's trials found: its target was made again.
     pub(crate) fn forget(&mut self, plan: &Plan, of: usize) {
         self.found
             .retain(|(configuration, _), _| *configuration != of);

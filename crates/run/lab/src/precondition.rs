@@ -24,9 +24,9 @@ use crate::target_event::{TargetEvent, Tell};
 const FREE: f64 = 80.0;
 /// Number of times that the capacity is written sequentially.
 const PASSES: u64 = 2;
-/// The length of a round in the PTS. A round is a twentieth of the time limit, and at most this.
+/// The length of a round in the PTS. A round is a twentieth of the time limit, and at most this long.
 const ROUND: Nanos = Nanos::from_secs(60);
-/// Number of rounds that have to be steady.
+/// Number of rounds that must be steady.
 const WINDOW: usize = 5;
 /// The largest difference of two rounds of the window, as a share of their mean.
 const RANGE: f64 = 0.2;
@@ -35,7 +35,7 @@ const SLOPE: f64 = 0.1;
 /// The name of the file on a file system.
 const FILE: &str = "iodyno-precondition";
 
-/// What is preconditioned.
+/// The target to precondition.
 pub(crate) struct Preconditioned<'a> {
     /// The files of the store, which it may not overwrite.
     pub(crate) protected: &'a [PathBuf],
@@ -52,7 +52,7 @@ pub(crate) struct Preconditioned<'a> {
 }
 
 impl Preconditioned<'_> {
-    /// Preconditions the target for at most `limit`, and returns what is known of it then.
+    /// Preconditions the target for at most `limit`, and returns its resulting state.
     ///
     /// # Errors
     /// The target could not be written, or the lab was stopped.
@@ -118,7 +118,7 @@ impl Preconditioned<'_> {
         ]))
     }
 
-    /// Runs a job on the target. Returns what was written in which time.
+    /// Runs a job on the target. Returns the amount written and the time.
     fn write(&self, job: Job) -> Result<(WriteTotals, Nanos), Vec<Diagnostic>> {
         let mut bound = bind(self.plan, self.key);
         bound.workload = Workload::new("precondition", Vec::new(), vec![job]);

@@ -1,4 +1,4 @@
-//! Tries each cell of a plan out before its first round, so that errors are found before hours are spent, and the time
+//! Tries out each cell of a plan before its first round, so that errors are found before hours are spent, and the time
 //! is known. Nothing is stored.
 
 use std::time::Instant;
@@ -20,13 +20,13 @@ pub const PROBE: Nanos = Nanos::SECOND;
 pub struct Probed {
     /// The cell.
     pub cell: u32,
-    /// From the making of its storage to its end, ns.
+    /// From the start of making its storage to its end, ns.
     pub span_ns: u64,
     /// Why it failed.
     pub faults: Vec<Diagnostic>,
 }
 
-/// Runs each cell for at most [`PROBE`], with the making of its storage and files. Ends early if the lab is stopped.
+/// Runs each cell for at most [`PROBE`], including making its storage and files. Ends early if the lab is stopped.
 pub fn probe(plan: &Plan, lab: &Lab<'_>, observer: &mut dyn FnMut(Progress<'_>)) -> Vec<Probed> {
     let plan = &without_preconditioning(plan.clone());
     let mut made = MadeTargets::new(lab, plan);
@@ -119,7 +119,7 @@ fn one(
         }
     };
     let plans: Vec<OnNode<'_>> = workers.iter().map(own).collect();
-    // One of several virtual machines stands for all.
+    // One of several virtual machines represents all.
     let nodes: Vec<(&dyn Node, &BoundPlan)> = (plans.iter())
         .map(|own| {
             let guest = own.guests.first();

@@ -28,18 +28,18 @@ pub struct Ended<'a> {
 pub enum Progress<'a> {
     /// The plan is stored, or the run is resumed; the first trial follows.
     Begun(RunHandle),
-    /// Brings the host into the same state before the next trial; this can take some time.
+    /// Brings the host into the same state before the next trial, which can take some time.
     Settling {
-        /// What is done and waited for.
+        /// The current step or wait.
         settling: Settling,
-        /// The paths whose devices are waited for.
+        /// The paths whose devices must become idle.
         targets: &'a [PathBuf],
     },
-    /// The storage of a configuration is made or prepared; this can take minutes.
+    /// The storage of a configuration is being made or prepared, which can take minutes.
     Storage {
         /// The configuration.
         configuration: &'a Configuration,
-        /// What is done now.
+        /// The current step.
         step: &'a str,
     },
     /// A cell is tried out before the first round.
@@ -83,7 +83,7 @@ pub enum Progress<'a> {
         /// The estimated time of the remaining rounds, ns; less if a stopping rule ends the run. `None` after the last
         /// round.
         left_ns: Option<u64>,
-        /// The comparison of all trials so far; `None` if there is nothing to compare.
+        /// The comparison of all trials so far; `None` if nothing can be compared.
         comparison: Option<&'a Comparison>,
     },
 }

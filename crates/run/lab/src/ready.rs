@@ -19,9 +19,9 @@ pub(crate) struct Ready {
     pub(crate) about: MadeTarget,
     /// The virtual machines that carry out its trials, with the node that reaches them; none: the run's nodes do.
     pub(crate) guests: Vec<Guest>,
-    /// The server whose clients the jobs are; `None`: they use the path.
+    /// The file server that the jobs use; `None`: they use the path.
     pub(crate) share: Option<ExportUri>,
-    /// The sockets on which its file servers tell what they counted.
+    /// The sockets on which its file servers report statistics.
     pub(crate) stats: Vec<PathBuf>,
     /// Whether it was made for this trial.
     pub(crate) anew: bool,
@@ -62,7 +62,7 @@ impl Ready {
 /// Binds a plan to a target that was made. Where it has a server, the jobs are its clients.
 pub(crate) fn on_target(plan: &mut BoundPlan, path: &Path, share: Option<&ExportUri>) {
     plan.configuration.target = Target::Path(path.to_owned());
-    // What it contains was written by this run.
+    // Its content was written by this run.
     plan.destroy.push(path.to_owned());
     let Some(server) = share else { return };
     if server.engine() == EngineKind::VhostUserBlk {
@@ -83,7 +83,7 @@ fn nodes<'n>(guests: &[Guest], node: &'n dyn Node) -> Vec<Box<dyn Node + 'n>> {
         .collect()
 }
 
-/// Does the same on each node that carries out trials on a target of this node.
+/// The same on each node that runs trials on a target of this node.
 pub(crate) fn on_each(
     guests: &[Guest],
     node: &dyn Node,

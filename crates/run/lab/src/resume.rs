@@ -29,7 +29,7 @@ pub enum ResumeError {
         alias: u64,
         /// The number of its complete rounds: all rounds, or the requested number.
         rounds: u32,
-        /// Whether it has more trials with more rounds.
+        /// Whether more rounds would give it more trials.
         can_grow: bool,
     },
     /// It was imported and has no trials.
@@ -43,14 +43,14 @@ pub enum ResumeError {
     TooLarge {
         /// Its number in the store.
         alias: u64,
-        /// What is too large.
+        /// The value that is too large.
         excess: String,
     },
-    /// The plan of others does what the user did not allow in this invocation; or something was allowed that the run
-    /// does not do.
+    /// The plan of another user contains actions that the user did not allow in this invocation, or allowed actions are
+    /// not in the run.
     #[error("{0}")]
     NotAllowed(Box<NotAllowed>),
-    /// The experiment that was given is not that of the run.
+    /// The given experiment is not that of the run.
     #[error(
         "run {alias} has another plan than the experiment{}",
         listed("  ", differences)
@@ -58,7 +58,7 @@ pub enum ResumeError {
     Differs {
         /// Its number in the store.
         alias: u64,
-        /// What differs.
+        /// The differences.
         differences: Vec<String>,
     },
     /// The missing trials lack space.
@@ -101,16 +101,16 @@ impl ResumeError {
     }
 }
 
-/// What a run of others does that was not allowed.
+/// Actions of another user's run that were not allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotAllowed {
     /// Its number in the store.
     pub alias: u64,
-    /// It was imported; otherwise this user did not begin it on this host.
+    /// It was imported; otherwise, this user did not begin it on this host.
     pub imported: bool,
     /// The paths that were not named.
     pub missing: Vec<NamedTarget>,
-    /// What else was not allowed.
+    /// Other actions that were not allowed.
     pub acts: Vec<Act>,
     /// Flags that name nothing of the run.
     pub unknown: Vec<String>,
@@ -177,13 +177,13 @@ fn listed(indent: &str, lines: &[String]) -> String {
 /// Runs the missing trials of a run in their original order.
 ///
 /// Only a completed trial counts as done. Every other one (failed, interrupted, refused, or skipped because its cell
-/// was given up) is repeated as its next attempt; a cell that has never completed and fails in three consecutive rounds
-/// again is given up again. A target that differs from that of the run's earlier trials is not accessed: its trials
-/// fail. `rounds`, the total number, extends a run that is complete or was ended by a stopping rule; if it is given,
-/// all of these are run, whatever the width of the intervals. A changed number of rounds is recorded as a look at the
-/// verdict. The time limit counts from this call. Earlier results are read from the store, one trial at a time, for the
-/// interim comparison. Only content that `permission` allows now is overwritten; the plan of a run that was imported,
-/// completely or in part, or that this user did not begin on this host, does only what `permission` names.
+/// was given up) is repeated as its next attempt. A cell that has never completed is given up again after failures in
+/// three consecutive rounds. A target that differs from that of the run's earlier trials is not accessed: its trials
+/// fail. `rounds`, the total number, extends a run that is complete or was ended by a stopping rule. If given, all of
+/// these rounds run, regardless of the width of the intervals. A changed number of rounds is recorded as a look at the
+/// verdict. The time limit counts from this call. Earlier results are read from the store for the interim comparison,
+/// one trial at a time. Only content that `permission` allows now is overwritten. If the run was imported, completely
+/// or in part, or was not begun by this user on this host, its plan does only what `permission` names.
 ///
 /// # Errors
 /// [`ResumeError::Complete`] if no trial is missing; [`ResumeError::NotAllowed`]; [`ResumeError::Differs`];
@@ -240,7 +240,7 @@ pub(crate) fn resume_with(
     if wanted != before.summary.rounds {
         lab.store.set_rounds(run, wanted)?;
     }
-    // Another process may have run some of them since.
+    // Another process may have run some of them in the meantime.
     let stored = permitted_plan(lab.store.run(run)?, permission)?;
     let mut plan = Plan {
         rounds: wanted,
@@ -284,7 +284,7 @@ pub(crate) fn resume_with(
     Ok(going.carry_out(observer))
 }
 
-/// What a resumed run does.
+/// The actions of a resumed run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remaining {
     /// The plan, with the number of rounds that the run then has.
@@ -298,7 +298,7 @@ pub struct Remaining {
 /// What [`resume`] would do. Changes nothing; whether there is enough space is not checked.
 ///
 /// # Errors
-/// As [`resume`]. A run that another process executes is not an error.
+/// Those of [`resume`]. A run that another process executes is not an error.
 pub fn remaining(
     run: &Run,
     rounds: Option<u32>,
@@ -365,8 +365,8 @@ fn permitted(run: Run, wanted: u32, permission: &Permission) -> Result<Run, Resu
     permitted_plan(run, permission)
 }
 
-/// A run with the plan that may be carried out: that which the user gives, or the stored one if the user began it or
-/// allows all that it does.
+/// A run with the permitted plan: the one that the user gives, or the stored one if the user began it or allows all its
+/// actions.
 fn permitted_plan(run: Run, permission: &Permission) -> Result<Run, ResumeError> {
     let alias = run.summary.alias;
     if let Some(given) = &permission.plan {
@@ -399,7 +399,7 @@ fn permitted_plan(run: Run, permission: &Permission) -> Result<Run, ResumeError>
     })))
 }
 
-/// Whether the user began it on this host, and nothing of it was imported.
+/// Whether the user began it on this host, and no part of it was imported.
 fn is_own(run: &Run, permission: &Permission) -> bool {
     let begun = permission.begun.is_some() && permission.begun == fingerprint(&run.plan);
     begun && !run.foreign
@@ -460,8 +460,8 @@ fn complete_rounds(run: &Run) -> u32 {
     u32::try_from(complete.count()).unwrap_or(u32::MAX)
 }
 
-/// The environments of the first completed trial of a cell, or else those of the first interrupted one, by node. A
-/// failed trial is not used: its target may have been the wrong one.
+/// The environments of a cell's first completed trial, otherwise those of the first interrupted one, by node. A failed
+/// trial is not used: its target may have been the wrong one.
 fn ran_on(store: &dyn Store, run: &Run, cell: u32) -> Vec<(String, Environment)> {
     let of = |state| {
         run.trials

@@ -62,7 +62,7 @@ pub(crate) struct Rounds<'a> {
     end: RunEnd,
 }
 
-/// What follows a trial.
+/// The next step after a trial.
 enum Next {
     /// The next trial.
     GoOn,
@@ -85,7 +85,7 @@ struct WorkloadTime {
 pub(crate) enum Earlier {
     /// It is not repeated.
     Completed,
-    /// It is repeated, as this attempt, because it failed or did not finish.
+    /// It is repeated, with this attempt number, because it failed or did not finish.
     Again { attempt: u32, failed: bool },
 }
 
@@ -224,7 +224,7 @@ impl<'a> Rounds<'a> {
         }
         for round in 0..self.plan.rounds {
             if self.cells(round).next().is_none() {
-                // Each workload was stopped by a rule of its own, or has fewer rounds than the plan.
+                // Each workload was stopped by its own rule, or has fewer rounds than the plan.
                 return match self.ended.is_empty() {
                     true => StopReason::AllRounds,
                     false => StopReason::Workloads,
@@ -270,7 +270,7 @@ impl<'a> Rounds<'a> {
             .all(|cell| self.earlier.get(&(round, cell)) == Some(&Earlier::Completed))
     }
 
-    /// Why no other round begins, if a rule applies.
+    /// The reason to end before the next round, if a rule applies.
     fn enough(&self) -> Option<StopReason> {
         let max_time_ns = self.plan.stopping.max_time_ns;
         if self.lab.stop.is_set() {
@@ -330,7 +330,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Ends the workloads to which a stopping rule of their own applies after a complete round.
+    /// Ends workloads whose own stopping rule applies after a complete round.
     fn end_workloads(
         &mut self,
         comparison: Option<&Comparison>,

@@ -14,10 +14,9 @@ const ORDER: u64 = 0x6f72_6465_7221_0001;
 
 /// The cells in the order in which a round runs them, each once.
 ///
-/// Drawn for each round, and independently of the others: all orders have the same probability. Without a difference
-/// between two cells, the sign of the difference of each round is then random whatever the host does (drift,
-/// autocorrelation), and the signed-rank test is exact. An order that alternates (AB BA) has no such guarantee: see
-/// [`RoundOrder::Alternating`].
+/// Drawn independently for each round: all orders have the same probability. If two cells do not differ, the sign of
+/// each round's difference is then random whatever the host does (drift, autocorrelation), and the signed-rank test is
+/// exact. An order that alternates (AB BA) has no such guarantee: see [`RoundOrder::Alternating`].
 pub fn order(plan: &Plan, round: u32) -> Vec<u32> {
     let mut cells: Vec<u32> = (0..plan.cells()).collect();
     if plan.order == RoundOrder::Alternating && cells.len() == 2 {
@@ -64,8 +63,7 @@ pub(crate) fn bind(plan: &Plan, key: TrialKey) -> BoundPlan {
     }
 }
 
-/// The workload, whose jobs use the files of its family if these are shared: their names contain the family instead of
-/// the job.
+/// The workload, with its family's file names if these are shared: they contain the family instead of the job.
 fn with_shared_names(workload: &Workload) -> Workload {
     let mut workload = workload.clone();
     if workload.files != FilePolicy::Shared {
@@ -142,8 +140,8 @@ pub fn with_again(mut plan: Plan) -> Plan {
     plan
 }
 
-/// Gives searches the rounds that they need: each trial of a search is one. Other workloads keep the number of rounds
-/// of the plan.
+/// Gives searches the rounds that they need: each trial of a search is a round. Other workloads keep the plan's number
+/// of rounds.
 pub fn with_searches(mut plan: Plan) -> Plan {
     if plan
         .workloads

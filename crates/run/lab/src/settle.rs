@@ -119,7 +119,7 @@ pub(crate) fn planned_for(plan: &Plan, cell: u32) -> BTreeSet<PathBuf> {
         Target::Path(path) => {
             paths.insert(path.clone());
         }
-        // It is known once it is made.
+        // It is known only after it was made.
         Target::Made(_) | Target::Simulated(_) => {}
         Target::AsWritten { folder } => {
             for job in &workload.jobs {

@@ -73,7 +73,7 @@ fn uses_journal(job: &Job) -> bool {
     }
 }
 
-/// The layers that contain the written files, without those that contain the files of loop devices.
+/// The layers that contain the written files, without those of backing files of loop devices.
 fn above_loops(stack: &[StackLayer]) -> &[StackLayer] {
     let first = stack
         .iter()

@@ -1,10 +1,10 @@
-//! What happens to the targets of a node, passed on in the thread of the run.
+//! Events of the targets of a node, passed on in the thread of the run.
 
 use iodyno_model::{CommandRun, Plan, TrialKey};
 
 use crate::{Lab, Progress};
 
-/// What happens to the targets of a node.
+/// An event of the targets of a node.
 pub(crate) enum TargetEvent {
     /// A step of making the target of this configuration begins.
     Step(usize, String),
@@ -21,10 +21,10 @@ pub(crate) enum TargetEvent {
     },
 }
 
-/// Receives what happens, in the thread of the node.
+/// Receives events in the thread of the node.
 pub(crate) type Tell<'t> = dyn FnMut(TargetEvent) + 't;
 
-/// Passes on what happens to the targets of a node, in the thread of the run.
+/// Passes on the events of the targets of a node, in the thread of the run.
 pub(crate) fn pass_on(
     told: TargetEvent,
     lab: &Lab<'_>,

@@ -38,11 +38,10 @@ impl KnownTargets {
         }
     }
 
-    /// Identifies the paths that the plan names, and the files that its trials will open, unless they are known
-    /// already. To be called before the first trial: what another process puts under one of these names from then on is
-    /// not overwritten.
+    /// Identifies the paths that the plan names, and the files that its trials will open, unless already known. Call
+    /// this before the first trial: what another process puts at one of these names later is not overwritten.
     ///
-    /// A single trial identifies its targets itself, immediately before it writes: a process less to start.
+    /// A single trial identifies its targets itself, immediately before it writes, which saves starting a process.
     pub(crate) fn begin(&mut self, plan: &Plan, run: RunId, lab: &Lab<'_>) {
         if plan.cells() * plan.rounds <= 1 {
             return;

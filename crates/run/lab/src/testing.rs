@@ -102,7 +102,7 @@ pub(crate) enum Act {
     FillStore,
     /// It finds another target than before.
     Move,
-    /// The whole program ends with it.
+    /// Panics, which ends the whole program.
     Panic,
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct FakeNode<'a> {
     pub(crate) lacks: fn(&BoundPlan) -> bool,
     /// The file at a path after this number of trials.
     pub(crate) identity: fn(&Path, usize) -> Option<Identity>,
-    /// What is done with storage, in order, and the trials on it: `make c0`, `trial w0 on c0`, `undo c0`.
+    /// The actions on storage, in order, and the trials on it: `make c0`, `trial w0 on c0`, `undo c0`.
     pub(crate) storage: Locked<Vec<String>>,
     /// The configurations of the storage that exists, by token.
     existing: Locked<BTreeMap<String, String>>,

@@ -43,13 +43,13 @@ pub(crate) struct TrialRun<'a> {
     key: TrialKey,
     started_unix_ms: u64,
     writer: StoreWriter<'a>,
-    /// The nodes that take part: those of the run, or the virtual machines of its target, and last their host.
+    /// The nodes that take part: those of the run, or the virtual machines of its target, followed by their host.
     nodes: Vec<TrialNode>,
-    /// What each of them has sent so far.
+    /// The data sent by each of them so far.
     records: Vec<NodeRecord>,
-    /// The nodes whose frames wait in the writer.
+    /// The nodes whose frames are queued in the writer.
     collected: BTreeSet<usize>,
-    /// The places of those that do its work.
+    /// The places of the nodes that run its jobs.
     workers: Vec<usize>,
     /// Whether the host settled before it, with notes; `None` if settling was not needed.
     settled: Option<(Settled, Vec<String>)>,
@@ -82,8 +82,8 @@ struct TrialNode {
 }
 
 impl TrialNode {
-    /// The nodes of a trial, and the places of those that do its work: those of the run, or the virtual machines of its
-    /// targets, which their hosts follow.
+    /// The nodes of a trial, and the places of those that run its jobs: the nodes of the run, or the virtual machines
+    /// of its targets, followed by their hosts.
     fn all(
         lab: &Lab<'_>,
         plan: &Plan,
@@ -138,7 +138,7 @@ impl TrialNode {
 /// How the trial of the node at this place ended; without a place, the trial of all nodes.
 type NodeEnd = (Option<usize>, Result<TrialEnd, RunnerError>);
 
-/// What a node has sent so far.
+/// The data sent by a node so far.
 #[derive(Debug, Default)]
 struct NodeRecord {
     /// Wall clock when it started the jobs, ms since 1970.
@@ -155,7 +155,7 @@ struct NodeRecord {
 /// 2^64 divided by the golden ratio: seeds that are so far apart give unrelated random numbers.
 const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A node whose last frame is older than this, ns, is not waited for by the display.
+/// The display does not wait for a node whose last frame is older than this, ns.
 const SHOWN_WITHOUT_NS: u64 = 3_000_000_000;
 
 impl<'a> TrialRun<'a> {
@@ -189,7 +189,7 @@ impl<'a> TrialRun<'a> {
         }
     }
 
-    /// The trial, which is repeated at most this often if it fails.
+    /// Allows at most this many repetitions if the trial fails.
     pub(crate) fn repeatable(self, retries: u32) -> TrialRun<'a> {
         TrialRun { retries, ..self }
     }
@@ -594,7 +594,7 @@ impl<'a> TrialRun<'a> {
                     },
                 };
                 // The frames of all nodes, each about one per second, are stored in one transaction. A node that sends
-                // another one before all have sent one does not wait for them: they may be lost.
+                // another frame before all have sent one does not wait for them: they may be lost.
                 let before = match self.collected.contains(&place) {
                     true => self.store_collected(),
                     false => StoreHealth::Unchanged,

@@ -25,7 +25,7 @@ enum Write {
 }
 
 impl Write {
-    /// What is appended together with its neighbours.
+    /// The data to append together with its neighbours.
     fn appended(&self) -> Option<Appended<'_>> {
         match self {
             Write::Frame(frame) => Some(Appended::Frame(frame)),
@@ -114,7 +114,7 @@ impl<'a> StoreWriter<'a> {
         }
     }
 
-    /// Writes what waits, frames and telemetry in one transaction.
+    /// Writes the pending data, frames and telemetry in one transaction.
     pub(crate) fn store(&mut self) -> StoreHealth {
         if self.failing && self.skipped + 1 < RETRY_EVERY {
             self.skipped += 1;

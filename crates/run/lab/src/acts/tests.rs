@@ -266,7 +266,7 @@ fn all() -> Plan {
     }
 }
 
-/// Texts that do nothing on a host: names, texts for people, what is compared, and simulated disks. A set's name is a
+/// Texts without effect on a host: names, texts for people, compared values, and simulated disks. A set's name is a
 /// word, which each node checks.
 const HARMLESS: [&str; 26] = [
     "name",

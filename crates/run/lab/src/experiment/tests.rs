@@ -8,7 +8,7 @@ use iodyno_store::Store;
 use super::*;
 use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, messages, plan};
 
-/// Carries out two configurations of one workload; the run's end and what was messages.
+/// Runs two configurations of one workload; returns the run's end and its messages.
 fn run(acts: &[Act]) -> (RunEnd, Vec<String>, FakeStore, Vec<BoundPlan>) {
     let store = FakeStore::default();
     let node = FakeNode::acting(acts, &store);
@@ -210,7 +210,7 @@ fn a_store_on_the_storage_under_test_is_found() {
     );
 }
 
-/// One trial on a node that takes samples and acts like this.
+/// One trial on a node that samples and behaves like this.
 fn sampled(act: Act) -> FakeStore {
     let store = FakeStore::default();
     let mut node = FakeNode::acting(&[act], &store);

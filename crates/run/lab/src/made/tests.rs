@@ -38,7 +38,7 @@ fn on_device(path: &str) -> Provision {
     }])
 }
 
-/// A plan whose configurations are made.
+/// A plan whose targets are made.
 fn plan(configurations: usize, workloads: usize, rounds: u32, fresh: Fresh) -> Plan {
     let mut plan = crate::testing::plan(configurations, workloads, rounds);
     for configuration in &mut plan.configurations {
@@ -60,7 +60,7 @@ fn carry_out(plan: &Plan, store: &FakeStore, node: &FakeNode<'_>) -> (RunEnd, Ve
     (end.unwrap(), words)
 }
 
-/// What is done with storage if all trials complete.
+/// The actions on storage if all trials complete.
 fn storage(plan: &Plan) -> Vec<String> {
     let (store, node) = (FakeStore::default(), FakeNode::new(|_| Act::Complete));
     let (end, _) = carry_out(plan, &store, &node);
@@ -225,7 +225,7 @@ fn a_kernel_setting_is_in_force_for_the_trials_of_its_configuration_only() {
                 }
             }
         }
-        // On nodes of their own, they do not meet.
+        // On separate nodes, they do not conflict.
         plan.configurations[0].nodes = vec!["a".to_owned()];
         plan.configurations[1].nodes = vec!["b".to_owned()];
         assert_eq!(turns(&plan).len(), 0);
@@ -275,7 +275,7 @@ fn a_target_that_cannot_be_made_is_a_failed_trial_with_its_reason() {
         .filter(|trial| trial.configuration == "c1")
         .map(|trial| &trial.outcome)
         .collect();
-    // It is given up as any other cell.
+    // It is given up like any other cell.
     assert_eq!(failed.len(), 5);
     for outcome in &failed[..3] {
         assert_eq!(**outcome, Outcome::Failed("mkfs failed".to_owned()));
@@ -365,7 +365,7 @@ fn what_could_not_be_undone_is_reported() {
         )),
         "not undone: the storage of c0 is not undone completely: `umount /x` failed; cause: /x: target is busy; `iodyno clean` undoes the rest"
     );
-    // What continues in the background is not a fault.
+    // Work that continues in the background is no fault.
     let later = Diagnostic::warning("process 7 continues to undo the storage, and then ends");
     assert_eq!(
         note(later.hint("if it is killed, `iodyno clean` undoes the rest")),
@@ -448,7 +448,7 @@ fn a_trial_in_virtual_machines_has_a_part_of_each_and_one_of_their_sampled_host(
         .collect();
     let servers = ["zfs-fuse", VmLayer::PROCESS].map(str::to_owned);
     assert_eq!(sampled, [vec![], vec![], servers.to_vec()]);
-    // Those of another run are not counted, and those that the user named are wherever they come from.
+    // Targets of another run do not count; those that the user named always do.
     let own: Vec<&String> = bound[2].sampling.made_for.keys().collect();
     assert_eq!(own, [VmLayer::PROCESS]);
 }
@@ -616,7 +616,7 @@ fn each_configuration_is_checked_once_and_all_obstacles_are_reported() {
     assert!(node.storage.borrow().is_empty());
 }
 
-/// Carries out a plan until the run is killed in the trial after this many.
+/// Runs a plan until the run is killed in the trial after this many.
 fn killed<'a>(plan: &Plan, store: &'a FakeStore, trials: usize) -> FakeNode<'a> {
     let mut acts = vec![Act::Complete; trials];
     acts.push(Act::Panic);
@@ -797,7 +797,7 @@ fn each_node_makes_the_targets_of_its_own_trials() {
         (4, 8, 4),
         "{done:?}"
     );
-    // Each part tells of its own node's target, and has its path.
+    // Each part describes its own node's target, and has its path.
     let trials = store.trials.borrow();
     let both = trials.iter().find(|trial| trial.parts.len() == 2).unwrap();
     for part in &both.parts {

@@ -382,8 +382,8 @@ fn a_cell_that_was_given_up_is_tried_again_in_a_resumed_run() {
         (_, 1) => Some(Outcome::Failed("skipped: it failed".to_owned())),
         _ => Some(Outcome::Completed),
     });
-    // It still fails: it is given up after three rounds. Only one configuration is left, so the run ends, and the
-    // failures of the other rounds remain.
+    // It still fails, and is given up after three rounds. One configuration remains, so the run ends, and the failures
+    // of the other rounds remain.
     let node = FakeNode::new(|_| Act::Die);
     let (stop, judge) = (node.stop.clone(), FakeJudge::default());
     let dependencies = judge.dependencies(&node);
@@ -765,7 +765,7 @@ fn with_setup(setup: &str) -> Plan {
     plan
 }
 
-/// What a run is resumed with: the plan that it then carries out.
+/// Resumes a run with this plan; returns the plan that then runs.
 fn left(stored: &Plan, foreign: bool, permission: &Permission) -> Result<Plan, String> {
     let store = FakeStore::default();
     let id = store.begin_run(stored, 0).unwrap().id;
@@ -812,7 +812,7 @@ fn each_act_is_allowed_by_its_own_text_only() {
         };
         left(&plan, true, &permission)
     };
-    // What is printed is not what would run: it cannot be allowed by its printed form.
+    // The printed form differs from what would run, so it cannot be used to allow it.
     let printed = "c0.setup=make ?[2K it";
     let error = allowed(&[printed]).unwrap_err();
     assert!(

@@ -7,7 +7,7 @@ use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, Locked, lab, messages,
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What a run came to, and on the way messages.
+/// The result of a run, and its messages.
 struct Executed {
     end: RunEnd,
     messages: Vec<String>,
@@ -257,7 +257,7 @@ fn a_run_without_remaining_cells_ends() {
 
 #[test]
 fn refusal_ends_a_run_only_in_its_first_round_and_if_nothing_could_be_compared() {
-    // Which configurations are refused, from which round on; then what becomes of it.
+    // Which configurations are refused, from which round on; then the result.
     for (configurations, refused, from, stopped, state, made) in [
         (1, &["c0"][..], 0, StopReason::Refused, RunState::Refused, 1),
         (
@@ -360,7 +360,7 @@ fn narrow_intervals_end_a_run_after_the_minimum_number_of_rounds() {
         let store = FakeStore::default();
         let node = FakeNode::acting(&[], &store);
         let judge = FakeJudge::default();
-        // Widths are asked for only where they could end the run.
+        // Widths are requested only where they could end the run.
         let skipped = (least as usize).saturating_sub(1);
         *judge.widths.borrow_mut() = widths.iter().skip(skipped).copied().collect();
         let end = carry_out(&plan, &store, &node, &judge).end;
@@ -484,7 +484,7 @@ fn the_host_settles_before_every_trial_and_failures_are_reported_once_and_noted_
         let notes = &trial.parts[0].notes;
         assert!(notes.contains(&caches.to_owned()) && notes.contains(&idle.to_owned()));
     }
-    // The first knows what the plan names; then trials have messages where their I/O went.
+    // The first knows the paths that the plan names; then trials report where their I/O went.
     let settled = node.settled.borrow();
     assert_eq!(settled.len(), 4);
     assert_eq!(settled[0].len(), 2);
@@ -517,7 +517,7 @@ fn a_simulated_run_does_not_settle_and_its_time_is_virtual() {
     (engine.kind, engine.sim) = (EngineKind::Sim, None);
     let store = FakeStore::default();
     let node = FakeNode::acting(&[], &store);
-    // The host's clock is not asked.
+    // The host's clock is not used.
     node.trial_ns.set(1000 * SECOND);
     let carried = carry_out(&plan, &store, &node, &FakeJudge::default());
     assert!(node.settled.borrow().is_empty());

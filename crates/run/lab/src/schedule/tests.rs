@@ -52,7 +52,7 @@ fn alternating() -> Plan {
     }
 }
 
-/// The randomisation test needs this: given the earlier rounds, both orders of a round are equally likely.
+/// The randomisation test requires this: given the earlier rounds, both orders of a round are equally likely.
 #[test]
 fn the_order_of_two_cells_does_not_depend_on_the_rounds_before() {
     const ROUNDS: u32 = 8000;

@@ -104,7 +104,7 @@ fn cells_are_compared_within_their_row() {
         let context = format!("{configurations} × {workloads} by {columns}: {failed:?}");
         assert_eq!(retries.nothing_to_compare(&plan), nothing, "{context}");
     }
-    // An axis of the workloads is compared on each configuration, also if a workload runs on one of them only.
+    // An axis of the workloads is compared on each configuration, even if one of its workloads runs on only one.
     let mut by_axis = plan(2, 2, 1);
     for (workload, depth) in by_axis.workloads.iter_mut().zip(["1", "16"]) {
         workload.dimensions = [("iodepth".to_owned(), depth.to_owned())].into();

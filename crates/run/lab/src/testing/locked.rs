@@ -1,4 +1,4 @@
-//! What the threads of several nodes change in a fake.
+//! State of a fake that the threads of several nodes change.
 
 use std::sync::{Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -11,7 +11,7 @@ pub(crate) struct Meeting {
 }
 
 impl Meeting {
-    /// Panics if the other one does not come.
+    /// Panics if the other thread does not arrive.
     pub(crate) fn wait(&self) {
         let mut arrived = self.arrived.lock().unwrap();
         *arrived += 1;
