@@ -1,8 +1,8 @@
 //! fio's `--bandwidth-log`: the bandwidth of all jobs together, `PREFIX-read_bw.log` and its siblings for writes and
 //! trims.
 //!
-//! A line is `time (ms), bandwidth (KiB/s), direction, 0, 0`. There is one for each frame of the measurement, also for
-//! a direction that did nothing, as in fio.
+//! A line is `time (ms), bandwidth (KiB/s), direction, 0, 0`. Each frame of the measurement has one per direction, even
+//! for idle directions, as in fio.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

@@ -1,8 +1,7 @@
 //! Which runs this user began on this host: one record for each, in iodyno's state folder.
 //!
-//! A store can come from others, and so can each run in it. What decides whether a plan is this user's own is outside
-//! of the store: a record under the run's identity with the digest of its plan, in a file that only this user can have
-//! written.
+//! A store and the runs in it can come from other users. So the evidence that a plan is this user's own is outside of
+//! the store: a record under the run's identity with the digest of its plan, in a file that only this user can write.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};

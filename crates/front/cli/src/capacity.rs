@@ -8,8 +8,8 @@ use iodyno_model::{
 };
 use iodyno_units::Bytes;
 
-/// Warnings for workloads whose files are larger than the storage that is made for them. `nodes`: those of the run;
-/// folders of other hosts are not examined.
+/// Warnings for workloads whose files are larger than the storage made for them. `nodes`: those of the run; folders of
+/// other hosts are not examined.
 pub(crate) fn too_large(
     nodes: &[PlannedNode],
     configurations: &[Configuration],
@@ -49,7 +49,7 @@ pub(crate) fn too_large(
 struct Capacity {
     /// At most this many bytes.
     bytes: u64,
-    /// What the user can do to increase it.
+    /// How the user can increase it.
     remedy: String,
 }
 
@@ -88,7 +88,7 @@ fn capacity(provision: &Provision, here: bool) -> Option<Capacity> {
         .filter(|_| !compressed)
 }
 
-/// What the layers above make of this many files or devices of this size, bytes.
+/// The usable size of the layers above this many files or devices of this size, bytes.
 fn usable(provision: &Provision, size: u64, count: u32) -> u64 {
     let all = size.saturating_mul(u64::from(count));
     let redundant = provision.layers.iter().find_map(|layer| match layer {
@@ -142,8 +142,8 @@ fn needed(workload: &Workload, on_devices: bool) -> u64 {
     }
 }
 
-/// What tells the files of a job from those of others, and their size, bytes. `None`: it has none, or their size
-/// depends on the target.
+/// A key for the files of a job, and their size, bytes. `None`: the job has no files, or their size depends on the
+/// target.
 fn of_job(job: &Job, on_devices: bool) -> Option<(String, u64)> {
     match &job.work {
         Work::Blocks(blocks) => {

@@ -13,7 +13,7 @@ const AS_WRITTEN: &str = "default";
 /// The configurations of the `--on` flags. Without any, there is one that uses the jobs' own paths,
 /// relative to `folder`. Relative paths are made absolute, since the trial runs in another process.
 ///
-/// `error`: why there is nothing at a path.
+/// `error`: why a path does not exist.
 ///
 /// # Errors
 /// Every error of every flag.

@@ -1,4 +1,4 @@
-//! What every command needs: output streams, the store's path, the clock.
+//! State for all commands: output streams, the store's path, the clock.
 
 use std::cell::{Cell, OnceCell};
 use std::path::{Path, PathBuf};
@@ -222,7 +222,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// The warning for an error of a store if the command does not require one.
+/// The warning for a store error if the command does not require a store.
 fn unstored(error: Diagnostic) -> Diagnostic {
     Diagnostic {
         severity: Severity::Warning,

@@ -24,8 +24,8 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// Ends the program although a trial or a leg hangs: two requests could not end it. Results are stored as they
-    /// arrive, and what a mirror acknowledged is on its other legs.
+    /// Exits the program even if a trial or a leg hangs, after two stop requests had no effect. Results are stored as
+    /// they arrive, and acknowledged writes of a mirror are on its other legs.
     #[allow(clippy::exit)]
     pub(crate) fn leave() -> ! {
         std::process::exit(i32::from(Exit::Interrupted.code()))

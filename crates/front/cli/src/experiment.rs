@@ -51,7 +51,7 @@ pub(crate) enum Begin<'a> {
         plan: &'a Plan,
         /// Total number of rounds; `None` keeps the plan's.
         rounds: Option<u32>,
-        /// The permissions that the user gives now.
+        /// The permissions of this invocation.
         permission: &'a Permission,
     },
 }
@@ -66,7 +66,7 @@ pub(crate) struct EndedRun {
     pub(crate) store_gone: bool,
 }
 
-/// Refuses a plan whose jobs run commands, unless the user allows it in this invocation.
+/// Refuses a plan whose jobs run commands, unless this invocation allows it.
 pub(crate) fn commands_allowed(plan: &Plan, allowed: bool) -> Result<(), Failure> {
     let jobs = plan.workloads.iter().flat_map(|workload| &workload.jobs);
     let commands = jobs.flat_map(|job| {
@@ -203,7 +203,7 @@ pub(crate) fn carry_out(
         Begin::Resume { .. } => None,
     };
     let mut on_progress = |progress: Progress<'_>| {
-        // As planned, not as stored: a store of others can store something else.
+        // The plan as made here, not as stored: another user's store can return another plan.
         if let (Progress::Begun(handle), Some(planned)) = (&progress, new) {
             begun::record(handle.id, planned);
         }
@@ -284,7 +284,7 @@ pub(crate) fn carry_out(
     }
 }
 
-/// Tries out each cell, and prints how long the run will take.
+/// Tries out each cell, and prints the estimated time of the run.
 fn probe(
     plan: &Plan,
     lab: &Lab<'_>,

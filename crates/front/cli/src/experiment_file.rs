@@ -63,8 +63,8 @@ pub(crate) fn checked(
     Some(read(&text, &reading))
 }
 
-/// Connects to the nodes of an experiment. `nodes`: those of the flags. Returns the plan, and the flags with the
-/// settings of the file where a flag was not given. Prints warnings; fails with every error found.
+/// Connects to the nodes of an experiment. `nodes`: those of the flags. Returns the plan, and the flags with the file's
+/// settings where a flag was not given. Prints warnings; fails with every error found.
 pub(crate) fn plan(
     file: &Path,
     text: &str,
@@ -123,7 +123,7 @@ pub(crate) fn plan(
         ..flags
     };
     let own = experiment.configurations;
-    // Targets that exist, or are only a folder, are those of a user who names no others.
+    // `--on` replaces existing targets and targets that are only a folder.
     let replaced = !flags.on.is_empty() && own.iter().all(is_folder);
     if replaced {
         faults.extend(dropped(&own, experiment.compare.as_deref(), &flags.places));
@@ -197,13 +197,13 @@ pub(crate) fn plan(
 }
 
 /// The plan with a question about the values of a dimension: for each configuration if there are several, and each
-/// combination of the other axes. If it is an axis of workloads, only those that have it are compared: its option can
-/// be set for others, too.
+/// combination of the other axes. For an axis of workloads, only workloads with that axis are compared: others may also
+/// set its option.
 fn comparing(plan: Plan, dimension: String) -> Plan {
     let named = |axes: &BTreeMap<String, String>| axes.contains_key(&dimension);
     let compared = |workload: &Workload| named(&workload.dimensions);
     let of_axis = plan.workloads.iter().any(compared);
-    // One that belongs to configurations is compared for each workload, and the other way round.
+    // A dimension of configurations is compared for each workload, and vice versa.
     let of_configurations = dimension == Observation::CONFIGURATION
         || plan.configurations.iter().any(|it| named(&it.dimensions));
     let of_workloads = dimension == Observation::WORKLOAD || of_axis;
@@ -286,7 +286,7 @@ fn is_folder(configuration: &Configuration) -> bool {
     })
 }
 
-/// The errors for what `--on` cannot replace: the nodes of configurations, and an axis that is compared.
+/// The errors for parts that `--on` cannot replace: the nodes of configurations, and a compared axis.
 fn dropped(
     configurations: &[Configuration],
     compare: Option<&str>,
@@ -336,7 +336,7 @@ fn not_there(
     found.collect()
 }
 
-/// The errors for targets that do not exist. `error`: why there is nothing at a path.
+/// The errors for targets that do not exist. `error`: why a path does not exist.
 fn absent<'a>(
     configurations: &[Configuration],
     places: &BTreeMap<String, Place>,

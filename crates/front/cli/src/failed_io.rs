@@ -10,7 +10,7 @@ const MOST_LINES: usize = 10;
 /// EILSEQ: the errno under which reads of bad blocks are counted.
 const VERIFY_ERRNO: i32 = 84;
 
-/// The largest number of jobs whose first failures are named; those of other jobs are counted.
+/// The most jobs whose first failures are named; the others are counted.
 const MOST_NAMED_JOBS: usize = 3;
 /// The largest number of diagnostics of one trial.
 const MOST_JOBS: usize = 20;

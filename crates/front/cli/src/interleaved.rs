@@ -1,4 +1,4 @@
-//! Commands that make what was compared comparable: separate runs in the rounds of one run, tails at an equal rate.
+//! Commands that make results comparable: separate runs as rounds of one run, tails at an equal rate.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -40,8 +40,8 @@ pub(crate) fn advice(comparison: &Comparison, runs: &[Run]) -> Option<String> {
     })
 }
 
-/// A remark with the command that measures tails at an equal rate. `None` if no tail lacks it, or no single command
-/// can: results were imported, or blocks and file operations are compared together, or fio's command line, whose
+/// A remark with the command that measures tails at an equal rate. `None` if no tail needs it, or if no single command
+/// can do it: results were imported; blocks and file operations are compared together; or fio's command line, whose
 /// options belong to single jobs, was given.
 pub(crate) fn at_equal_rate(comparison: &Comparison, runs: &[Run]) -> Option<String> {
     let cells = || comparison.rows.iter().flat_map(|row| &row.cells);
@@ -163,7 +163,7 @@ pub(crate) fn typed(words: &[String]) -> String {
     words.join(" ")
 }
 
-/// The command that does a run again, with its seed.
+/// The command that repeats a run, with its seed.
 #[cfg(feature = "charts")]
 pub(crate) fn again(plan: &Plan) -> String {
     let seed = match Cli::try_parse_from(&plan.command).map(|cli| cli.command) {

@@ -56,7 +56,7 @@ pub(crate) fn measure(
     };
     let ended_run = carry_out(begin, store, context, reporter, observer)?;
     let several = output.compares && (plan.cells() > 1 || plan.rounds > 1);
-    // The results are stored: a comparison that fails is reported and does not affect them.
+    // The results are stored, so a failing comparison is reported and does not affect them.
     let (verdict, verdict_exit) = match several.then(|| verdict(&ended_run, store)) {
         None => (None, Exit::Fine),
         Some(Ok(verdict)) => (verdict, Exit::Fine),

@@ -131,11 +131,11 @@ fn local_node(verbose: u8) -> Result<LocalNode, Failure> {
     Ok(node)
 }
 
-/// The number of connections that are opened at the same time for each CPU: the key exchange of ssh takes tens of
-/// milliseconds of CPU time, and the time for a connection is limited.
+/// Concurrent connection attempts per CPU: the key exchange of ssh takes tens of milliseconds of CPU time, and the time
+/// for a connection is limited.
 const CONNECTING_PER_CPU: usize = 8;
 
-/// Does something for each node, for some of them at the same time. Returns the results in the order of the nodes.
+/// Runs `work` for each node, for some of them at the same time. Returns the results in the order of the nodes.
 fn some_at_once<R: Send>(
     planned: &[PlannedNode],
     work: impl Fn(&PlannedNode) -> Result<R, Diagnostic> + Sync,

@@ -1,4 +1,4 @@
-//! What a service manager such as systemd is told, if it asks for it: sd_notify(3), by one datagram each.
+//! Notifies a service manager such as systemd, if it requests that: sd_notify(3), one datagram each.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,7 +18,7 @@ impl Manager {
     /// The one that started this process, if it waits for news.
     pub(crate) fn find() -> Manager {
         let place = std::env::var_os(VARIABLE);
-        // One that has gone cannot be told.
+        // A manager that has exited is ignored.
         Manager(place.and_then(|place| connected(&place).ok()).map(Arc::new))
     }
 
@@ -27,7 +27,7 @@ impl Manager {
         self.tell(b"READY=1");
     }
 
-    /// The server ends.
+    /// The server stops.
     pub(crate) fn stopping(&self) {
         self.tell(b"STOPPING=1");
     }
@@ -45,7 +45,7 @@ fn connected(place: &OsStr) -> io::Result<UnixDatagram> {
         _ => SocketAddr::from_pathname(place)?,
     };
     let socket = UnixDatagram::unbound()?;
-    // A manager that does not read does not hold a server up.
+    // A manager that does not read must not delay the server.
     socket.set_nonblocking(true)?;
     socket.connect_addr(&address)?;
     Ok(socket)

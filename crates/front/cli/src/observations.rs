@@ -64,8 +64,8 @@ fn observations_by(
     Ok(observations)
 }
 
-/// The runs of these names, in their order; `3-7` stands for the stored runs with these numbers. Reports every name
-/// that matches no run.
+/// The runs of these names, in their order; `3-7` means the stored runs with these numbers. Reports every name that
+/// matches no run.
 pub(crate) fn find_runs(names: &[String], store: &SqliteStore) -> Result<Vec<RunId>, Failure> {
     let mut runs = Vec::new();
     let mut faults = Vec::new();
@@ -89,7 +89,7 @@ pub(crate) fn find_runs(names: &[String], store: &SqliteStore) -> Result<Vec<Run
 /// The largest length of a run's name, bytes.
 const LONGEST_NAME: usize = 200;
 
-/// What prevents this name of a run, and what to do: it could stand for other runs.
+/// The fault of a run name that could mean other runs, with a hint.
 pub(crate) fn name_fault(name: &str) -> Option<Diagnostic> {
     let shown: String = on_one_line(name).chars().take(60).collect();
     let why = match name {
@@ -107,7 +107,7 @@ pub(crate) fn name_fault(name: &str) -> Option<Diagnostic> {
     Some(Diagnostic::error(format!("`{shown}` cannot be the name of a run: it {why}")).hint(hint))
 }
 
-/// A name that was derived from others, changed where it could stand for other runs.
+/// A derived name, changed if it could mean other runs.
 pub(crate) fn usable_name(name: String) -> String {
     let short = match name
         .char_indices()

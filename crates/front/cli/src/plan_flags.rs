@@ -1,4 +1,4 @@
-//! What the commands that start runs put into their plans: flags, the folder, the command line, a seed.
+//! The parts of plans that all commands add: flags, the folder, the command line, a seed.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub(crate) fn destroyed(args: &RunArgs, folder: &Path) -> Vec<PathBuf> {
     paths.map(|path| destroyed_path(path, folder)).collect()
 }
 
-/// A path of `--destroy`, absolute unless it is the URI of an export, which is written as iodyno writes it.
+/// A path of `--destroy`, made absolute unless it is the URI of an export, which is normalized.
 pub(crate) fn destroyed_path(path: &Path, folder: &Path) -> PathBuf {
     match path.to_str() {
         Some(text) if ExportUri::is_meant(text) => match text.parse::<ExportUri>() {
@@ -77,7 +77,7 @@ pub(crate) fn working_folder() -> Result<PathBuf, Failure> {
     }
 }
 
-/// The command line as given, or as it would be given to `iodyno`.
+/// The command line as given, or the equivalent one of `iodyno`.
 pub(crate) fn command_line() -> Vec<String> {
     let arguments = with_command(std::env::args_os())
         .into_iter()

@@ -1,4 +1,4 @@
-//! What `--dry-run` prints about a plan, apart from its texts.
+//! The data that `--dry-run` prints about a plan, apart from its texts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use crate::experiment::destroys;
 use crate::rounds::{primary, sides};
 use crate::targets::FoundPaths;
 
-/// A plan with the compared sides, the metrics that decide, and all effective options of its jobs. `found`: what the
-/// targets are; `forecast`: `None` if it is unknown what a run would do with them.
+/// A plan with the compared sides, the metrics that decide, and all effective options of its jobs. `found`:
+/// descriptions of the targets; `forecast`: `None` if unknown.
 pub(crate) fn plan_view<'a>(
     plan: &'a Plan,
     found: &FoundPaths,

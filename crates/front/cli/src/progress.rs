@@ -68,7 +68,7 @@ pub(crate) struct Reporter<'a> {
     trial_name: String,
     /// The loads of searches in this round: `curve on here: rate_iops 7.73k`.
     loads: Vec<String>,
-    /// Whether a complete round was printed. From then on, single trials are not printed.
+    /// Whether a complete round was printed. After that, single trials are not printed.
     rounds_told: bool,
     /// Whether measurements are printed elsewhere, as data.
     without_frames: bool,

@@ -57,7 +57,7 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
     let plan = with_metrics(plan);
     let (columns, rows) = (&plan.question.columns, &plan.question.rows);
     let usual = Question::default();
-    // An experiment may name what it compares.
+    // An experiment may name its comparison.
     let named = (columns, rows) != (&usual.columns, &usual.rows);
     let unlike = !named && unlike(&plan, args);
     let (columns, rows) = match (plan.configurations.len(), plan.workloads.len()) {
@@ -99,11 +99,11 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
     }
     let default = match plan.cells() {
         1 => 1,
-        // There is nothing to decide.
+        // There are no comparable sides.
         _ if unlike && !args.aa => 1,
         _ => iodyno_judge::default_rounds(iodyno_judge::primaries(&plan), alpha(&plan)),
     };
-    // A single workload may have a number of its own.
+    // A single workload may have its own number.
     let own = plan.workloads.iter().filter_map(|it| it.rounds).max();
     plan.rounds = match (args.rounds, args.stop_width) {
         (Some(rounds), _) => rounds,
@@ -149,7 +149,7 @@ fn unlike(plan: &Plan, args: &ExperimentArgs) -> bool {
             || metrics().zip(metrics().skip(1)).any(|(a, b)| a != b))
 }
 
-/// What the jobs of a workload do: reads, writes, trims and their order, or the kinds of their ops.
+/// The kinds of work of a workload's jobs: reads, writes, trims and their order, or the kinds of their ops.
 fn kinds_of_work(workload: &Workload) -> BTreeSet<(Vec<bool>, Vec<Direction>)> {
     let kind = |work: &Work| match work {
         Work::Blocks(blocks) => {
@@ -172,7 +172,7 @@ pub(crate) fn primary<'p>(plan: &'p Plan, workload: &Workload) -> Option<&'p str
     own.map(|(_, _, metric)| metric.as_str())
 }
 
-/// The number of rounds whose trials are compared: a search has more of its own.
+/// The number of rounds whose trials are compared: a search has its own, larger number.
 pub(crate) fn compared_rounds(plan: &Plan) -> u32 {
     let others = plan.workloads.iter().filter(|it| it.search.is_none());
     let rounds = others.map(|it| it.rounds.unwrap_or(plan.rounds).min(plan.rounds));
@@ -255,7 +255,7 @@ fn same_targets(plan: &Plan, found: &FoundPaths) -> Vec<Diagnostic> {
     .collect()
 }
 
-/// Warnings if the number of rounds cannot give a decision.
+/// Warnings if the number of rounds cannot lead to a decision.
 fn undecided(plan: &Plan, args: &ExperimentArgs) -> Vec<Diagnostic> {
     let primaries = iodyno_judge::primaries(plan);
     if primaries == 0 {

@@ -1,4 +1,4 @@
-//! What an experiment will do: the storage that is made, space and time, and every trial in order.
+//! The schedule of an experiment: the storage that is made, space and time, and every trial in order.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use iodyno_report::schedule::storage;
 use crate::duration::longest;
 use crate::rounds::{alpha, compared_rounds};
 
-/// What a run will do. `remaining`: what is left of a run that is resumed.
+/// The schedule of a run. `remaining`: the remaining trials of a resumed run.
 pub(crate) fn schedule(plan: &Plan, remaining: Option<&Remaining>) -> Schedule {
     let made = plan.configurations.iter().filter(|it| !it.again);
     let made: Vec<(&str, &Provision)> = made

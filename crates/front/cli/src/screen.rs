@@ -28,7 +28,7 @@ fn colors() -> (bool, bool) {
 #[derive(Debug, Default)]
 pub(crate) struct Screen {
     live: Mutex<String>,
-    /// What is done now, if it is not measured; empty while ops are measured.
+    /// The current step, if it is not a measurement; empty while ops are measured.
     step: Mutex<String>,
 }
 
@@ -43,12 +43,12 @@ impl Screen {
         }
     }
 
-    /// What is done from now on, for [`Screen::note_step`]; empty: a measurement.
+    /// Sets the current step for [`Screen::note_step`]; empty: a measurement.
     pub(crate) fn set_step(&self, text: String) {
         *self.step.lock().unwrap_or_else(PoisonError::into_inner) = text;
     }
 
-    /// Writes what is done now. Returns `false` during a measurement.
+    /// Writes the current step. Returns `false` during a measurement.
     pub(crate) fn note_step(&self) -> bool {
         let step = self.step.lock().unwrap_or_else(PoisonError::into_inner);
         if !step.is_empty() {

@@ -31,8 +31,8 @@ pub(crate) enum Caught {
 }
 
 /// Blocks SIGUSR1 in this thread, its later threads and its child processes, so that it neither ends a process nor
-/// interrupts a call; [`watch`] receives it. SIGXFSZ as well: a write beyond the limit of the length of files (`ulimit -f`) then
-/// fails with an error that is reported. To be called before any thread starts.
+/// interrupts a call; [`watch`] receives it. Also blocks SIGXFSZ: a write beyond the file size limit (`ulimit -f`) then
+/// fails with an error that is reported. Call this before any thread starts.
 pub(crate) fn block() {
     let mut set = status();
     set.add(Signal::SIGXFSZ);
@@ -71,7 +71,7 @@ pub(crate) fn watch(mut on_signal: impl FnMut(Caught) + Send + 'static) -> io::R
     Ok(Watch(handle))
 }
 
-/// The signal of a system call that a filter does not allow.
+/// The signal of a system call that a filter forbids.
 #[cfg(feature = "fileserver")]
 pub(crate) const FILTERED: i32 = signal_hook::consts::SIGSYS;
 

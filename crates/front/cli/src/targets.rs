@@ -11,7 +11,7 @@ use iodyno_store::SqliteStore;
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// What paths lead to. A path is unknown if its storage does not respond.
+/// The kinds of files at paths. A path is unknown if its storage does not respond.
 #[derive(Debug, Default)]
 pub(crate) struct FoundPaths(BTreeMap<PathBuf, Result<FoundPath, String>>);
 
@@ -50,7 +50,7 @@ impl FoundPaths {
                     "" => found,
                     name => found.map_err(|why| format!("node `{name}`: {why}")),
                 };
-                // A path has to exist on every node that uses it.
+                // A path must exist on every node that uses it.
                 match all.0.get(path) {
                     Some(Err(_)) => {}
                     Some(Ok(_)) if found.is_ok() => {}
@@ -67,7 +67,7 @@ impl FoundPaths {
         FoundPaths::look_on(paths, context)
     }
 
-    /// Why there is nothing at a path.
+    /// Why a path does not exist.
     pub(crate) fn error(&self, path: &Path) -> Option<&str> {
         let found = self.0.get(path)?;
         found.as_ref().err().map(String::as_str)
@@ -143,7 +143,7 @@ pub(crate) fn foresee(plan: &Plan, context: &Context) -> Result<Option<Forecast>
     Ok(forecast(plan, &store, &nodes, &StopFlag::new()))
 }
 
-/// What prevents the storage of a plan from being made on its nodes. Changes nothing.
+/// The faults that prevent making the storage of a plan on its nodes. Changes nothing.
 pub(crate) fn obstacles(plan: &Plan, context: &Context) -> Result<Vec<Diagnostic>, Failure> {
     let store = SqliteStore::files_of(&context.store_path()?);
     let nodes = context.nodes()?.list();

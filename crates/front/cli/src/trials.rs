@@ -118,7 +118,8 @@ impl<'a> Drawn<'a> {
         format!("{opening}{rows}{}", self.fsbench_closing(style))
     }
 
-    /// What follows the rows of seconds in fsbench's format: the closing row, the line for benchstat, and the remarks.
+    /// The output after the rows of seconds in fsbench's format: the closing row, the line for benchstat, and the
+    /// remarks.
     pub(crate) fn fsbench_closing(&self, style: Style) -> String {
         let closing = fsbench::closing(self.workload, self.trial, &self.summary, style);
         let (line, remarks) = (self.benchmark_line(), self.remarks(style));
@@ -182,8 +183,8 @@ pub(crate) enum FioForm {
     Terse(u8),
 }
 
-/// Further data for fio's formats. The time is that of the trial, so that the output of a stored trial does not
-/// depend on when it is shown.
+/// Additional data for fio's formats. The time is that of the trial, so that the output of a stored trial does not
+/// depend on when it is printed.
 fn fio_facts(trial: &Trial, context: &Context) -> fio::Context {
     let span_ns = trial
         .parts
@@ -218,8 +219,8 @@ pub(crate) fn run_view(plan: &Plan, handle: RunHandle, state: RunState) -> RunVi
     }
 }
 
-/// A stored run as one JSON document, with the `searches` that the comparison does not have. `fresh`: trials that are
-/// not in the store.
+/// A stored run as one JSON document, with the `searches` missing from the comparison. `fresh`: trials that are not in
+/// the store.
 pub(crate) fn run_json(
     store: &dyn Store,
     run: &Run,

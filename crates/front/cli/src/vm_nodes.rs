@@ -18,7 +18,7 @@ use crate::failure::Failure;
 
 /// The paths of a guest's disks, without their letter.
 const DISK: &str = "/dev/vd";
-/// The size of a disk that only takes a name, bytes.
+/// The size of a disk that only reserves a name, bytes.
 const UNUSED: u64 = 1 << 20;
 
 /// Whether any of these nodes is a virtual machine.
@@ -94,7 +94,7 @@ pub(crate) fn on_guests(
     }
 }
 
-/// What a run with virtual machines lacks, in the words of `--node` instead of those of experiments.
+/// The faults of a run with virtual machines, in terms of `--node` instead of those of experiments.
 pub(crate) fn in_words_of_flags(failure: Failure) -> Failure {
     const WORDS: [(&str, &str); 8] = [
         (
@@ -135,7 +135,7 @@ fn place_of(path: &Path) -> Option<usize> {
     }
 }
 
-/// The virtual machines, and what is below them.
+/// The virtual machines, and the layers below them.
 fn below(
     nodes: &[PlannedNode],
     folder: &Path,
@@ -210,7 +210,7 @@ fn below(
     Some((vm, lower))
 }
 
-/// The folder for disks, which is made if it does not exist.
+/// The folder for disks, created if missing.
 fn own_folder() -> Result<PathBuf, String> {
     let folders = StateFolders::of_this_user().ok_or("the folder for disks is not known")?;
     let folder = folders.journals.with_file_name("guests");

@@ -46,8 +46,8 @@ fn same(first: &Setting, second: &Setting) -> bool {
         && iodyno_fio::replaces(&first.key, &second.key)
 }
 
-/// Parses `[WORKLOAD.]KEY=VALUE` texts; returns them and errors. An option that is given twice is an error, by any of
-/// its names.
+/// Parses `[WORKLOAD.]KEY=VALUE` texts; returns them and errors. An option given twice, under any of its names, is an
+/// error.
 pub(crate) fn settings(texts: &[String]) -> (Vec<Setting>, Vec<Diagnostic>) {
     let mut settings: Vec<Setting> = Vec::new();
     let mut faults = Vec::new();
@@ -338,7 +338,7 @@ mod tests {
             (workloads[0].jobs[0].clones, workloads[2].jobs[0].clones),
             (1, 3)
         );
-        // By an alias, as given.
+        // Under an alias, as given.
         let (workloads, faults) = read_with(&["delete_10k_2MiB"], &["delete_10k_2MiB.files=7"]);
         assert_eq!((count(&workloads[0]), messages(&faults)), (7, vec![]));
         let (_, faults) = read_with(&files, &["delete.files=7"]);

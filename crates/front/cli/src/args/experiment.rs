@@ -99,7 +99,7 @@ pub(crate) struct ExperimentArgs {
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
-    /// Where the file of an experiment has the settings that are not given as flags, by their keys, and its sections.
+    /// The positions in the experiment's file of settings that are not given as flags, by key, and of its sections.
     #[arg(skip)]
     pub(crate) places: BTreeMap<String, Place>,
 }

@@ -268,7 +268,7 @@ pub(crate) enum SeccompChoice {
 }
 
 impl SeccompChoice {
-    /// What the filter does, if there is one.
+    /// The filter's action, if a filter is used.
     pub(crate) fn violation(self) -> Option<Violation> {
         match self {
             SeccompChoice::None => None,

@@ -16,7 +16,7 @@ pub(crate) enum FuseTransport {
 }
 
 impl FuseTransport {
-    /// What to do if io_uring is demanded and fails.
+    /// The hint if io_uring is required and fails.
     pub(crate) const NO_IO_URING: &'static str = "use `--fuse-transport device`, or as root: `echo Y > /sys/module/fuse/parameters/enable_uring`";
 }
 

@@ -215,8 +215,8 @@ fn command_of(program: &OsStr) -> Option<&'static str> {
     }
 }
 
-/// Adds what was probably meant to the error of an unknown command: the command that runs a job file or a workload of
-/// file operations, or a similar command.
+/// Adds a suggestion to the error of an unknown command: the command that runs a job file or a workload of file
+/// operations, or a similar command.
 pub(crate) fn suggest(error: &mut clap::Error) {
     if error.kind() == clap::error::ErrorKind::UnknownArgument {
         return suggest_flag(error);
@@ -243,8 +243,8 @@ pub(crate) fn suggest(error: &mut clap::Error) {
     error.insert(ContextKind::Suggested, tip);
 }
 
-/// Adds what was probably meant to the error of an unknown flag: an option of jobs, or a flag that is spelled nearly
-/// so. clap suggests any flag with a few common letters.
+/// Adds a suggestion to the error of an unknown flag: an option of jobs, or a similar flag. clap itself suggests any
+/// flag with a few common letters.
 fn suggest_flag(error: &mut clap::Error) {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else {
         return;

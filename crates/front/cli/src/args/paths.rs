@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 use iodyno_model::{ExportUri, url_scheme};
 
-/// The command with its subcommands, whose arguments that are paths refuse URLs.
+/// The command with its subcommands, modified so that path arguments refuse URLs.
 pub(super) fn without_urls(command: Command) -> Command {
     let command = command.mut_args(|argument| {
         let path = argument.get_value_parser().type_id() == TypeId::of::<PathBuf>();

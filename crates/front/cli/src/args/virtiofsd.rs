@@ -1,11 +1,11 @@
-//! The options of virtiofsd, both that of QEMU up to 7 (C) and its successor (Rust), as those of `iodyno serve fs`: a
-//! link named `virtiofsd` takes its place in the command lines of qemu and libvirt.
+//! Accepts the options of virtiofsd, both QEMU's up to 7 (C) and its successor (Rust), as those of `iodyno serve fs`. A
+//! link named `virtiofsd` replaces it in the command lines of qemu and libvirt.
 //!
-//! What is not known here is passed on, so that clap names it.
+//! Unknown options are passed on, so that clap reports them.
 
 use std::ffi::OsString;
 
-/// Options whose effect is that of `serve fs` in any case, or that only select what virtiofsd prints.
+/// Options whose effect `serve fs` always has, or that only select virtiofsd's output.
 const WITHOUT_EFFECT: [&str; 22] = [
     "-f",
     "-d",
@@ -43,7 +43,7 @@ const PASSED_ON: &[&str] = &[
     "--migration-on-error",
 ];
 
-/// The words of `serve fs` for those of virtiofsd, without the program's own name.
+/// Translates the arguments of virtiofsd to those of `serve fs`, without the program's own name.
 pub(super) fn translated(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut words = words.into_iter().peekable();
     let mut serve = Serve::default();
@@ -99,7 +99,7 @@ struct Serve {
 }
 
 impl Serve {
-    /// `text` is the option as it was given.
+    /// `text` is the option as given.
     fn set(&mut self, name: &str, value: OsString, text: &str) {
         match name {
             "--shared-dir" | "-o source" => self.folder = Some(value),
@@ -217,7 +217,7 @@ mod tests {
                 "--fd=3 --shared-dir=/d --migration-mode=file-handles --migration-on-error guest-error --migration-confirm-paths",
                 "serve fs /d --fd 3 --migration-mode file-handles --migration-on-error guest-error --migration-confirm-paths",
             ),
-            // What is not known.
+            // Unknown options.
             (
                 "--shared-dir=/d --tag=t -o modcaps=+sys_admin --thread-pool-size=x",
                 "serve fs /d --tag=t -o modcaps=+sys_admin --threads x",

@@ -51,7 +51,7 @@ fn told(node: &LabNode<'_>, faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
     faults.into_iter().map(|fault| node.told(fault)).collect()
 }
 
-/// Undoes all such storage before a run makes more on this node. What remains is a warning.
+/// Undoes all such storage before a run makes more on this node. Failures become warnings.
 pub(crate) fn clean_before_run(node: &LabNode<'_>, stop: &StopFlag, context: &Context) {
     let found = node.node.clean(false, stop, &mut |_| ());
     let said = match found {
@@ -61,7 +61,7 @@ pub(crate) fn clean_before_run(node: &LabNode<'_>, stop: &StopFlag, context: &Co
     context.tell(&told(node, said));
 }
 
-/// What a run tells of storage that was left behind: what was undone, and what remains.
+/// A run's messages on leftover storage: storage undone, and storage that remains.
 fn remarks(found: Cleaned) -> Vec<Diagnostic> {
     let whole = found
         .orphans
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn what_was_undone_is_listed_and_what_remains_is_an_error() {
         assert_eq!(text(&Cleaned::default(), false), "nothing to undo\n");
-        // What remains is not nothing.
+        // Remaining storage is reported.
         let fault = Cleaned {
             faults: vec![Diagnostic::error("process 7 still undoes the target")],
             ..Cleaned::default()

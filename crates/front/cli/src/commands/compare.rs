@@ -137,7 +137,7 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         }
         CompareFormat::Text => {
             let text = result_text(&judged, &shown, context.style_out());
-            // Those of single jobs or nodes have no host of their own.
+            // Results of single jobs or nodes have no separate host data.
             let why = match by {
                 (false, false) => {
                     reasons(&store, &runs, &comparison.question, context.style_out())?
@@ -487,7 +487,7 @@ fn noise(again: &Comparison) -> Option<draw::Again> {
     })
 }
 
-/// How a comparison of these runs is printed by default.
+/// The default format for a comparison of these runs.
 pub(super) fn shown(runs: &[Run]) -> ComparisonFormat {
     ComparisonFormat {
         headings: headings(runs),
@@ -520,7 +520,7 @@ fn question(args: &CompareArgs, runs: &[Run], trials: &[Observation]) -> Result<
         None => (default.columns.clone(), Vec::new()),
         Some((columns, across)) => (columns.clone(), across.to_vec()),
     };
-    // The name that stands above a run's columns selects the run.
+    // The name in the heading of a run's columns selects the run.
     let headings = headings(runs);
     let run_of = |name: String| {
         let mut headings = headings.iter();

@@ -1,4 +1,4 @@
-//! `iodyno delete`: deletes runs from the store; and `iodyno name`: gives a run another name.
+//! `iodyno delete`: deletes runs from the store; and `iodyno name`: renames a run.
 
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, RunSummary};
@@ -52,7 +52,7 @@ pub(crate) fn delete(args: &DeleteArgs, context: &Context) -> Result<Exit, Failu
     Ok(Exit::Fine)
 }
 
-/// Gives a run another name.
+/// Renames a run.
 pub(crate) fn name(args: &NameArgs, context: &Context) -> Result<Exit, Failure> {
     let store = existing(context)?;
     let run = store.run(store.find(&args.run)?)?.summary;
@@ -84,7 +84,7 @@ pub(crate) fn name(args: &NameArgs, context: &Context) -> Result<Exit, Failure> 
     Ok(Exit::Fine)
 }
 
-/// The store, to change what it has: an error if it does not exist or cannot be written.
+/// Opens the store for changes. An error if it does not exist or cannot be written.
 fn existing(context: &Context) -> Result<SqliteStore, Failure> {
     context.store_to_read()?;
     context.store()

@@ -61,7 +61,7 @@ fn observed(store: &SqliteStore, runs: &[Run]) -> Result<Vec<Observation>, Failu
     Ok(all)
 }
 
-/// What the ops of each trial of a run cost, in the order of its observations.
+/// The costs of the ops of each trial of a run, in the order of its observations.
 fn costs_of(store: &SqliteStore, run: &Run, count: usize) -> Result<Vec<Option<Costs>>, Failure> {
     if run.plan.imported.is_some() {
         return Ok(vec![None; count]);
@@ -120,7 +120,7 @@ pub(crate) fn explained(
             else {
                 return Err(error.into());
             };
-            // Which other dimensions vary does not help: `explain` follows the question of the run.
+            // The names of other varying dimensions would not help: `explain` follows the question of the run.
             let message =
                 format!("{name} has one {dimension}, `{value}`: there is no difference to explain");
             let message = on_one_line(&message);
@@ -130,7 +130,7 @@ pub(crate) fn explained(
     }
 }
 
-/// Whether there is nothing to compare, and nothing wrong with the question.
+/// Whether nothing can be compared although the question is valid.
 fn is_alone(fault: &QuestionError) -> bool {
     matches!(
         fault,

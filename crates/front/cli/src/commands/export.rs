@@ -64,8 +64,8 @@ pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failu
     Ok(Exit::Fine)
 }
 
-/// The names of this host. The secret is what only its users can know, and stays the same; without it, pseudonyms of
-/// two files are never the same.
+/// The names of this host. The secret is something only its users can know, and constant; without it, pseudonyms differ
+/// between files.
 fn own_names() -> OwnNames {
     let read = fs::read("/etc/machine-id").ok().filter(|id| id.len() >= 32);
     let host = fs::read_to_string("/proc/sys/kernel/hostname");
@@ -81,8 +81,8 @@ fn own_names() -> OwnNames {
     }
 }
 
-/// A store with what an export of a run without names has. `folder`: that of the tables, beside which the export is
-/// written to a file without a name.
+/// A store with the content of an export without names. `folder`: that of the tables; next to it, the export is written
+/// to an unnamed file.
 fn without_names(
     store: &SqliteStore,
     run: RunId,
@@ -101,7 +101,7 @@ fn without_names(
     Ok(copy)
 }
 
-/// Writes the tables of a run to a new folder, which is made when they are complete.
+/// Writes the tables of a run to a new folder, which gets its name once they are complete.
 fn parquet(
     run: &Run,
     folder: &Path,
@@ -275,7 +275,7 @@ mod tests {
         }
         new.file.write_all(b"half").unwrap();
         assert_eq!(names(), 0);
-        // A killed process does not drop.
+        // A killed process does not run drop.
         std::mem::forget(new);
         assert_eq!(names(), 0);
         let mut new = NewFile::beside(&path).unwrap();

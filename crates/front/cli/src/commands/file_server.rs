@@ -1,4 +1,4 @@
-//! `iodyno serve fs`: serves a folder by virtio-fs or FUSE until it is told to stop.
+//! `iodyno serve fs`: serves a folder by virtio-fs or FUSE until stopped.
 
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::notify::Manager;
 use crate::screen::write_out;
 use crate::signals::{self, Caught};
 
-/// What libvirt asks for: the features of its description of vhost-user back ends that are here.
+/// The supported features of libvirt's description of vhost-user back ends.
 const CAPABILITIES: &str = r#"{
   "type": "fs",
   "features": [
@@ -30,7 +30,7 @@ const CAPABILITIES: &str = r#"{
 }
 "#;
 
-/// With fewer files, the user is told how many a client can use.
+/// With fewer files, the limit is reported to the user.
 const ENOUGH_FILES: u64 = 1_000_000;
 
 /// Serves a folder.
@@ -106,7 +106,7 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
             Side::Outside(outside) => return wait(&outside, args, context),
             Side::Inside(inside) => link = Some(inside),
         }
-        // Their files are not those of the folder that have the same names.
+        // Dropping them in the sandbox would remove files of the folder with the same paths.
         std::mem::forget(sockets);
         let maps = (args.uid_map.clone(), args.gid_map.clone());
         let entered = sandbox::enter(sandbox.into(), folder, maps, clients);
@@ -127,7 +127,7 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
     let mounted = args.mount.as_ref().map(mount).transpose()?;
     let server = Arc::new(server);
     let stop = Stop::new().map_err(|error| Failure::one(cannot("create an eventfd", &error)))?;
-    // In a sandbox, the process outside tells it.
+    // In a sandbox, the process outside notifies the manager.
     let manager = match link {
         None => Manager::find(),
         Some(_) => Manager::default(),
@@ -139,7 +139,7 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
             stopper.stop();
         }
         Caught::Exit => {
-            // The process cannot end while one of its threads waits for its own answer.
+            // The process cannot end while one of its threads waits for a reply of this process.
             if let Some(path) = &mountpoint {
                 iodyno_serve::fuse::abandon(path);
             }
@@ -259,7 +259,7 @@ fn contradictions(args: &ServeFsArgs, sandbox: SandboxChoice) -> Vec<Diagnostic>
     faults
 }
 
-/// Tells the user and the service manager that requests are served.
+/// Reports to the user and the service manager that requests are served.
 fn serving(args: &ServeFsArgs, manager: &Manager, context: &Context) {
     let folder = (args.folder.as_deref()).unwrap_or(Path::new("")).display();
     let place = match (args.socket.as_ref().or(args.mount.as_ref()), args.fd) {
@@ -306,7 +306,7 @@ fn wait(outside: &SandboxParent, args: &ServeFsArgs, context: &Context) -> Resul
         .map_err(|error| failed(cannot("wait for the server", &error)))?;
     match ended {
         Ended::Exited(0) => Ok(Exit::Fine),
-        // It has told why, or could not: the process that maps ids says nothing.
+        // It has reported the cause, or could not: the process that maps ids prints nothing.
         Ended::Exited(code) if !ready && !args.uid_map.is_empty() | !args.gid_map.is_empty() => {
             let fault = format!("the server in the sandbox ended (exit code {code})");
             let hint = "if nothing else was said, newuidmap(1) or newgidmap(1) is missing or refused the map: see /etc/subuid and /etc/subgid";

@@ -31,7 +31,7 @@ use crate::screen::write_out;
 use crate::targets::FoundPaths;
 use crate::trials::{Drawn, has_figures};
 
-/// Runs `prepare`, `run` or `cleanup` as sysbench fileio does; the first two are stored as trials. The exit codes are
+/// Runs `prepare`, `run` or `cleanup` like sysbench fileio; the first two are stored as trials. The exit codes are
 /// those of iodyno, or under the name `sysbench` those of sysbench.
 pub(crate) fn fileio(args: &FileioArgs, context: &Context) -> ExitCode {
     let exit = crate::report(carry(args, context), context);
@@ -81,7 +81,7 @@ fn carry(args: &FileioArgs, context: &Context) -> Result<Exit, Failure> {
     }
 }
 
-/// iodyno's own flags among sysbench's arguments, with the command as it has to be written, and the other arguments.
+/// iodyno's own flags among sysbench's arguments, with the corrected command, and the other arguments.
 fn misplaced(arguments: &[String]) -> Option<(Diagnostic, Vec<String>)> {
     let flags = FileioArgs::augment_args(clap::Command::new("fileio"));
     let own = |word: &str| {
@@ -162,7 +162,7 @@ fn elsewhere(args: &FileioArgs, nodes: &[PlannedNode], folder: &Path) -> Vec<Dia
     faults.collect()
 }
 
-/// Removal of a file whose name the user did not write.
+/// Removal of a file whose name the user did not specify.
 fn removal(path: &Path) -> Request<'_> {
     Request {
         path,
@@ -176,7 +176,7 @@ fn removal(path: &Path) -> Request<'_> {
     }
 }
 
-/// Removes the files that `prepare` creates, and nothing else. A file that is in use or has a disk image is kept. Nodes
+/// Removes the files that `prepare` creates, and nothing else. Keeps files that are in use or have a disk image. Nodes
 /// on this host have the same files.
 fn cleanup(args: &FileioArgs, command: &Command, context: &Context) -> Result<Exit, Failure> {
     let folder = working_folder()?;

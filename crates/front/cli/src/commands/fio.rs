@@ -36,7 +36,7 @@ use crate::screen::write_out;
 use crate::targets::FoundPaths;
 use crate::trials::{Drawn, FioForm, Series, has_figures, load};
 
-/// Runs the jobs as fio does, and stores the trial.
+/// Runs the jobs like fio, and stores the trial.
 pub(crate) fn fio(args: &FioArgs, context: &Context) -> ExitCode {
     let exit = crate::report(carry(args, context), context);
     ExitCode::from(exit.fio_code())
@@ -229,7 +229,7 @@ impl RunObserver for Printer<'_> {
             }
             Progress::Ended(ended) => {
                 let mut faults = failed_ops(ended.workload, ended.trial);
-                // The observer's caller tells the faults of the trial's preparation.
+                // The observer's caller reports the faults of the trial's preparation.
                 if ended.faults.is_empty() {
                     faults.extend(other_failure(ended.workload, ended.trial));
                 }
@@ -275,7 +275,7 @@ impl Printer<'_> {
         self.print(Drawn::new(&plan.workloads[0], &trial))
     }
 
-    /// Adds what the devices below the targets did so far.
+    /// Adds the activity of the devices below the targets so far.
     fn add_devices(&self, key: TrialKey, trial: &mut Trial) {
         let batches = self.store.telemetry(key, 0, usize::MAX).unwrap_or_default();
         for batch in batches {

@@ -156,7 +156,7 @@ fn plan(args: &FsRunArgs, context: &Context) -> Result<(Plan, FoundPaths), Failu
     Ok((finished(plan, faults, experiment, context)?, paths))
 }
 
-/// The configuration of `--dir`. `error`: why there is nothing at a path.
+/// The configuration of `--dir`. `error`: why a path does not exist.
 fn in_dir<'a>(
     dir: &Path,
     folder: &Path,

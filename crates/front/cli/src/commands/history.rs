@@ -52,7 +52,7 @@ pub(crate) fn history(args: &HistoryArgs, context: &Context) -> Result<Exit, Fai
             draw::history(&histories, &offset_s, context.style_out())
         }
     })?;
-    // Histories that the newest run does not continue, such as those on another target, have been judged before.
+    // Histories that the newest run does not continue, such as those on another target, were judged earlier.
     let newest = |it: &History| it.points.last().map(|point| point.started_unix_ms);
     let latest = histories.iter().max_by_key(|it| newest(it));
     let latest = latest.and_then(|it| it.points.last()).map(|it| &it.run);
@@ -84,7 +84,7 @@ pub(crate) fn histories(
     Ok(iodyno_judge::history(&found, None, MARGIN, false))
 }
 
-/// What a store has of workloads.
+/// The stored trials of workloads.
 struct Stored {
     /// The trials of the wanted ones in all runs.
     trials: Vec<Observation>,
@@ -140,7 +140,7 @@ fn unknown(name: &str, names: &BTreeSet<String>) -> Failure {
     Failure::input(vec![Diagnostic::error(message).hint(hint)])
 }
 
-/// Why there is no history of a workload that is stored.
+/// Why a stored workload has no history.
 fn nothing(args: &HistoryArgs, trials: &[Observation]) -> Failure {
     let workload = &args.workload;
     let counting = || trials.iter().filter(|trial| trial.unusable.is_none());

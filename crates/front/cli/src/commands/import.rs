@@ -20,8 +20,8 @@ use iodyno_units::counted;
 /// Number of bytes at the start of a file that are searched for the header of an exported run.
 const HEAD: usize = 256;
 
-/// Larger files of other tools are refused, bytes: they are completely in memory, and their results take several times
-/// their size. Exported runs are read line by line and may have any size.
+/// Larger files of other tools are refused, bytes: they are read into memory completely, and their results take several
+/// times their size. Exported runs are read line by line and may have any size.
 const LARGEST: u64 = 256 << 20;
 
 /// Imports the files: each exported run separately, all others together as one run.

@@ -90,7 +90,7 @@ pub(crate) fn list(args: &ListArgs, context: &Context) -> Result<Exit, Failure> 
     })
 }
 
-/// Flags that say nothing about what a run measures, and whether a value follows.
+/// Flags that do not describe what a run measures, and whether they take a value.
 const MINOR: [(&str, bool); 7] = [
     ("-q", false),
     ("--quiet", false),
@@ -101,7 +101,7 @@ const MINOR: [(&str, bool); 7] = [
     ("--color", true),
 ];
 
-/// What the list tells of a run's plan.
+/// The listed facts of a run's plan.
 struct Planned {
     /// The words of its command that concern the measurement.
     command: Vec<String>,
@@ -133,7 +133,7 @@ fn marked(headline: &str) -> String {
     }
 }
 
-/// What the commands of runs with one name do not have in common, by the runs' numbers: `bs=4k`, `bs=64k`.
+/// The arguments in which the commands of runs with one name differ, by run number: `bs=4k`, `bs=64k`.
 fn told_apart(runs: &[RunSummary], planned: &BTreeMap<u64, Planned>) -> BTreeMap<u64, String> {
     let mut named: BTreeMap<&str, Vec<(u64, &[String])>> = BTreeMap::new();
     for run in runs {

@@ -160,7 +160,7 @@ fn copied(done: u64, all: u64) -> String {
     format!("{} of {}", Bytes(done), Bytes(all))
 }
 
-/// Asks the server of a mirror, and passes on what it tells before the end.
+/// Sends a request to the server of a mirror, and passes on its replies before the last.
 fn asked(
     server: Client,
     request: &Request,
@@ -213,7 +213,7 @@ fn status(args: &MirrorStatusArgs, context: &Context) -> Result<Exit, Failure> {
         });
     }
     let legs = legs::open(&args.legs, Purpose::Look)?;
-    // Legs may be missing here: the others are shown, and those that are behind as well.
+    // Legs may be missing here: the others are shown, including those out of sync.
     let found = legs::assemble(&legs, true);
     let complete = legs::assemble(&legs, false).err().unwrap_or_default();
     let Some(recorded) = newest(&legs) else {
@@ -249,7 +249,7 @@ fn status(args: &MirrorStatusArgs, context: &Context) -> Result<Exit, Failure> {
     })
 }
 
-/// The state as the server of the mirror knows it; `None`: it is not served.
+/// The state from the server of the mirror; `None`: it is not served.
 fn live(args: &MirrorStatusArgs) -> Result<Option<State>, Failure> {
     let mut state = None;
     if let Some(server) = Client::of_legs(&args.legs) {
@@ -262,7 +262,7 @@ fn live(args: &MirrorStatusArgs) -> Result<Option<State>, Failure> {
     Ok(state)
 }
 
-/// The server of a mirror that halted could not record what it knows. The next start will see what is stored.
+/// The server of a halted mirror could not record its state. The next start will use the stored state.
 fn tell_recorded(state: &mut State) {
     let paths = state.legs.iter().filter_map(|leg| leg.path.clone());
     let open = |path: PathBuf| legs::open(&[path], Purpose::Look).ok()?.pop();
@@ -287,7 +287,7 @@ fn failed(faults: Vec<Diagnostic>) -> Failure {
     }
 }
 
-/// The superblock that counts: the newest of those that call themselves in sync; if none does, the newest.
+/// The authoritative superblock: the newest of those marked in sync; if none is, the newest.
 fn newest(legs: &[Leg]) -> Option<Superblock> {
     let stored = || legs.iter().filter_map(|leg| Some(leg.superblock().ok()?.0));
     let newer = |one: Superblock, other: Superblock| match one.is_older(&other) {
@@ -318,7 +318,7 @@ fn lines(recorded: &Superblock, legs: &[Leg]) -> Vec<LegLine> {
         .collect()
 }
 
-/// What to do if a mirror halted.
+/// The hint for a halted mirror.
 const HALTED: &str = "\
 halted: no leg accepted the record that another one failed, or the last leg in sync was overwritten. Every request fails,
 and the states above are those that are stored.
@@ -520,7 +520,7 @@ fn no_ring(error: std::io::Error) -> Failure {
     )))
 }
 
-/// The index in the table of the leg at this path; it has to be in sync.
+/// The index in the table of the leg at this path, which must be in sync.
 fn right_leg(from: &Path, legs: &[Leg], assembly: &Assembly) -> Result<usize, Failure> {
     let given = legs.iter().position(|leg| legs::same(&leg.path, from));
     let leg = given.and_then(|given| {

@@ -15,7 +15,7 @@ use crate::screen;
 const LOST: u8 = 255;
 /// Lines of the console of a guest that was lost.
 const CONSOLE_LINES: usize = 3;
-/// The exit code for a signal is its number and this, as in a shell.
+/// The exit code for a signal is this plus its number, as in a shell.
 const SIGNAL: i32 = 128;
 
 /// Runs the node's side of the runner's protocol on standard input and output, connects these to a node in a guest, or

@@ -96,12 +96,12 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     })
 }
 
-/// The runs of a report with what is known of their trials.
+/// The runs of a report with data of their trials.
 struct Results {
     runs: Vec<Run>,
     /// Of all ended or imported trials, with the names of their runs.
     trials: Vec<Observation>,
-    /// `None` if there is nothing to compare in a single run.
+    /// `None` if a single run has nothing to compare.
     judged: Option<CompareResult>,
     /// The latencies of all trials of each cell.
     latencies: Vec<(Cell, Direction, Histogram)>,
@@ -127,7 +127,7 @@ struct Place {
     colour: usize,
 }
 
-/// A trial that stands for its cell.
+/// A trial that represents its cell.
 #[derive(Debug, Clone)]
 struct Chosen {
     /// Index of its run.
@@ -156,7 +156,7 @@ impl Results {
         let mut trials = Vec::new();
         let mut latencies = Vec::new();
         let mut medians = Vec::new();
-        // Of each cell the trial in `trials` that tells its dimensions, and its names.
+        // Per cell: a trial in `trials` that has its dimensions, and its names.
         let mut cells_seen: Vec<(Cell, usize, [String; 2])> = Vec::new();
         for (place, run) in runs.iter().enumerate() {
             let name = run.name();
@@ -277,8 +277,8 @@ impl Results {
         self.judged.as_ref()?.comparison()
     }
 
-    /// The results as on a terminal, where there is nothing to compare: of an imported run its tables, of another one
-    /// the trial of each pair of configuration and workload.
+    /// The results as on a terminal, without a comparison: the tables of an imported run, otherwise the trial of each
+    /// pair of configuration and workload.
     fn plain(&self, store: &SqliteStore) -> Result<String, Failure> {
         let style = Style {
             color: false,
@@ -306,7 +306,7 @@ impl Results {
         Ok(text)
     }
 
-    /// Why there are no results: the reason of each trial, each once.
+    /// Why results are missing: the reasons of all trials, without duplicates.
     fn failures(&self) -> String {
         let mut reasons: Vec<&str> = Vec::new();
         for trial in self.runs.iter().flat_map(|run| &run.trials) {
@@ -504,7 +504,7 @@ impl Results {
                 }
             }
         }
-        // Only the note on what is left out.
+        // It has only the note on omitted parts.
         for content in [&mut heatmaps, &mut hosts] {
             if content.len() < 2 && left_out.is_some() {
                 content.clear();
@@ -701,7 +701,7 @@ fn columns(figure: &Figure) -> usize {
     cells.map_or(0, |cells| cells.x.len().saturating_sub(1))
 }
 
-/// Directions of a trial with a figure of their own, at most.
+/// The most directions of a trial with their own figure.
 const MOST_DIRECTIONS: usize = 2;
 
 fn add_latencies(all: &mut Vec<(Cell, Direction, Histogram)>, cell: Cell, trial: &Trial) {
@@ -719,14 +719,14 @@ fn add_latencies(all: &mut Vec<(Cell, Direction, Histogram)>, cell: Cell, trial:
     }
 }
 
-/// Whether it does file operations: of their steps, only the timed ones together are drawn.
+/// Whether it does file operations: only its timed steps are drawn, together.
 fn has_cycles(trial: &Trial) -> bool {
     let clones = trial.parts.iter().flat_map(|part| &part.clones);
     let mut directions = clones.flat_map(|clone| &clone.directions);
     directions.any(|done| done.direction == Direction::Op && !done.service.is_empty())
 }
 
-/// Rows of the comparison become panels and its columns colours, so that what is compared is in one panel. Otherwise,
+/// Rows of the comparison become panels and its columns colours, so that compared values share a panel. Otherwise,
 /// workloads are panels and configurations colours. `cells`: with the index of one of its trials, its workload and its
 /// side.
 fn places(
@@ -762,7 +762,7 @@ fn places(
     })
 }
 
-/// The row and the column of a trial; `None` if the comparison has none for it.
+/// The row and the column of a trial; `None` if it has no place in the comparison.
 fn compared_at(trial: &Observation, comparison: &Comparison) -> Option<Place> {
     let question = &comparison.question;
     let name = trial.dimension(&question.columns);

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
     })
 }
 
-/// Resumes a run, or prints what is missing. Nothing that its plan names is accessed before it is known to be the
+/// Resumes a run, or prints its missing trials. Nothing that its plan names is accessed before it is known to be the
 /// user's own.
 fn resume(
     name: &str,
@@ -144,7 +144,7 @@ fn resume(
     )
 }
 
-/// The plan of an experiment that is given again for a run. Connects to its nodes.
+/// The plan of an experiment given again for a run. Connects to its nodes.
 fn given_again(file: &Path, args: &RunArgs, context: &Context) -> Result<Plan, Failure> {
     let files = [file.to_owned()];
     let Some((_, text)) = experiment_text(&files)? else {
@@ -164,7 +164,7 @@ fn given_again(file: &Path, args: &RunArgs, context: &Context) -> Result<Plan, F
     Ok(experiment_file::plan(file, &text, &args, &[], context)?.0)
 }
 
-/// Prints the plan for `--dry-run`, and what a run would do with its targets. `found`: what the targets are;
+/// Prints the plan for `--dry-run`, and what a run would do with its targets. `found`: descriptions of the targets;
 /// `schedule`: part of the JSON document.
 pub(crate) fn show_plan(
     plan: &Plan,
@@ -191,7 +191,7 @@ pub(crate) fn show_plan(
     Ok(Exit::Fine)
 }
 
-/// [`show_plan`], and what prevents storage from being made.
+/// [`show_plan`], and the faults that prevent making the storage.
 fn show_run(
     plan: &Plan,
     found: &FoundPaths,

@@ -1,4 +1,4 @@
-//! `iodyno serve`: serves storage until it is told to stop. Here, a mirror; folders are in [`super::file_server`].
+//! `iodyno serve`: serves storage until stopped. This module serves a mirror; folders are in [`super::file_server`].
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,7 +23,8 @@ use crate::failure::{Failure, chain, reason};
 use crate::notify::Manager;
 use crate::signals::{self, Caught};
 
-/// Ranges that a leg failed to read, of which each has a line; of further ones, those whose number is a power of two.
+/// The number of unreadable ranges of a leg that get a line each; after these, only those whose number is a power of
+/// two.
 const RANGES_EACH: u64 = 8;
 
 /// Runs a command of `serve`.
@@ -77,11 +78,11 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
                 .as_ref()
                 .map_or(leg.rotational, |disk| disk.rotational())
         }),
-        // Otherwise zeros would have to be written, which takes as long as other writes.
+        // Otherwise trims would write zeros, which take as long as other writes.
         trims: open.iter().all(|leg| leg.zeroes),
     };
     let disk = GuestDisk::new(export, found.assembly.mirror);
-    // Before clients and commands can know that the mirror is served.
+    // Bind before clients and commands can know that the mirror is served.
     let bound = Control::bind(found.assembly.mirror);
     if (bound.as_ref()).is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse) {
         return Err(served_already(&args.legs));
@@ -173,7 +174,7 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     let mut repaired: BTreeMap<usize, u64> = BTreeMap::new();
     let mut notice = |notice: Notice, names: &[String]| {
         halted |= notice == Notice::Halted;
-        // Before that, a leg that is missing would be taken for one in sync if it came back after a crash.
+        // Before that, a missing leg that returned after a crash would be taken for one in sync.
         if notice == Notice::Recorded {
             context.note(&format!("serving {}", served.join(" and ")));
             return manager.ready();
@@ -218,7 +219,7 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     }
 }
 
-/// A mirror has one server: these may be the same legs by other paths, or copies of them.
+/// A mirror has one server. These may be the same legs under other paths, or copies of them.
 fn served_already(legs: &[PathBuf]) -> Failure {
     let fault = format!(
         "the mirror of `{}` is served already, perhaps by other paths of the same legs",

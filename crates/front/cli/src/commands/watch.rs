@@ -172,7 +172,7 @@ impl<'a> Monitor<'a> {
     }
 }
 
-/// Waits, and calls `goes_on` meanwhile. Returns `false` if that does or a signal comes.
+/// Waits, and calls `goes_on` meanwhile. Returns `false` if that returns false or a signal arrives.
 fn wait_until(
     due: Instant,
     ended: &AtomicBool,
@@ -227,7 +227,7 @@ impl AlternateScreen {
         let mut live = Live::default();
         self.draw(monitor, &mut live)?;
         while self.wait(monitor, &mut live, ended)? {
-            // What happens in a pause is in the first picture after it.
+            // Changes during a pause appear in the first picture after it.
             if !live.is_paused() {
                 monitor.sample();
                 self.draw(monitor, &mut live)?;
@@ -236,7 +236,7 @@ impl AlternateScreen {
         Ok(())
     }
 
-    /// Waits for the end of the interval; draws when a key was pressed or the terminal got another size.
+    /// Waits for the end of the interval; redraws when a key was pressed or the terminal was resized.
     fn wait(
         &self,
         monitor: &mut Monitor<'_>,
@@ -292,7 +292,7 @@ impl Drop for AlternateScreen {
     }
 }
 
-/// Makes the terminal what it was.
+/// Restores the terminal.
 fn restore() {
     let _ = execute!(stdout(), cursor::Show, terminal::LeaveAlternateScreen);
     let _ = terminal::disable_raw_mode();
@@ -307,7 +307,7 @@ fn restore_on_panic() {
     }));
 }
 
-/// What the events since the last call require.
+/// The effect of the events since the last call.
 enum Handled {
     Nothing,
     /// Draw again.
