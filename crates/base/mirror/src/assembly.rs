@@ -1,19 +1,18 @@
 //! Decides from the superblocks of the given legs which of them make up the mirror, and in which state.
 //!
-//! The newest superblock counts. Superblocks of one line follow each other, because a line has one mirror at a time;
-//! those of another line count if they precede the fork. If two legs call themselves in sync, and neither precedes the
-//! other, they were written without each other: a split brain, in which no leg may be overwritten. A line on which
-//! nothing was written counts as the state from which it was forked.
+//! The newest superblock is authoritative. Superblocks of one line are totally ordered, because a line has one mirror
+//! at a time. Those of another line precede it only up to the fork. If two legs claim to be in sync, and neither
+//! precedes the other, they were written independently: a split brain, in which no leg may be overwritten. An unwritten
+//! line counts as the state from which it was forked.
 //!
-//! A leg in sync with a generation below [`Assembly::complete`] was restored from a copy: a write is issued only when
-//! all legs have a newer generation than any copy that was made before, and while writes are issued, a newer one
-//! follows every second. After a crash, legs in sync may have different generations or logs: one that is older than
-//! another is behind in the marked regions ([`Assembly::with_logs`]), because a copy that was made shortly before the
-//! crash looks the same.
+//! A leg in sync with a generation below [`Assembly::complete`] was restored from a copy. A write is issued only when
+//! all legs have a newer generation than any earlier copy, and while writes are issued, a newer one follows every
+//! second. After a crash, legs in sync may have different generations or logs. The older leg is then behind in the
+//! marked regions ([`Assembly::with_logs`]), because a copy made shortly before the crash looks the same.
 //!
-//! The log tells what a leg lacks only if the leg still is what it was when it was written to last. A leg that is not
-//! given is therefore recorded as behind from the start: when it returns, all of it is copied. So is a leg that was
-//! dropped and has an older superblock than then.
+//! The log describes what a leg lacks only if the leg is unchanged since it was last written. A missing leg is
+//! therefore recorded as behind from the start: when it returns, all of it is copied. The same applies to a dropped leg
+//! whose superblock is older than at the drop.
 
 use uuid::Uuid;
 
@@ -104,7 +103,7 @@ pub enum Fault {
         /// The least that a leg in sync has.
         least: u64,
     },
-    /// A leg in sync is not given.
+    /// A leg in sync is missing.
     #[error("leg {uuid} is missing, and in sync")]
     Missing {
         /// Its UUID.
@@ -197,7 +196,7 @@ pub fn assemble(given: &[Superblock], degraded: Option<u64>) -> Result<Assembly,
     Ok(assembly)
 }
 
-/// The generation whose data a leg has, seen from the superblock whose table counts.
+/// The generation whose data a leg has, relative to the authoritative superblock.
 fn has(leg: &Superblock, newest: &Superblock) -> u64 {
     match leg.line == newest.line {
         true => leg.generation,
@@ -220,14 +219,14 @@ fn identities(given: &[Superblock]) -> Vec<Fault> {
     faults
 }
 
-/// Whether a leg was started without another one, and nothing was written, but the other one has more: it may have
-/// changed since, and does not know of the start.
+/// Whether `alone` was started without `other` and nothing was written, but `other` has more: `other` may have changed
+/// since, and is unaware of the start.
 fn contradicts(alone: &Superblock, other: &Superblock) -> bool {
     let unaware = alone.leaves_out(other) && !other.leaves_out(alone);
     alone.unwritten && unaware && !other.precedes(alone)
 }
 
-/// The superblock whose table counts.
+/// The authoritative superblock.
 fn newest(given: &[Superblock]) -> Result<&Superblock, Vec<Fault>> {
     let claims: Vec<(usize, &Superblock)> = (given.iter().enumerate())
         .filter(|(_, leg)| leg.claims())
@@ -252,7 +251,7 @@ fn newest(given: &[Superblock]) -> Result<&Superblock, Vec<Fault>> {
     if !faults.is_empty() {
         return Err(faults);
     }
-    // Those that do not claim to be in sync come last: they may have missed another update of the same generation.
+    // Those that do not claim to be in sync come last: they may lack another update of the same generation.
     let others = given.iter().filter(|leg| !leg.claims());
     for leg in claims.iter().map(|(_, leg)| *leg).chain(others) {
         if newest.is_older(leg) {
@@ -263,9 +262,9 @@ fn newest(given: &[Superblock]) -> Result<&Superblock, Vec<Fault>> {
 }
 
 impl Assembly {
-    /// Takes the logs of the given legs into account: the highest number of a write of each, and whether any region is
-    /// marked. The newest leg in sync has everything that a marked region has to have. A leg that is older may have
-    /// been restored from a copy, and is behind in these regions.
+    /// Applies the logs of the given legs: the highest write number of each, and whether any region is marked. The
+    /// newest leg in sync has all data of marked regions. An older leg may have been restored from a copy, and is
+    /// behind in these regions.
     ///
     /// # Errors
     /// The mirror was started without a leg, nothing was written, and the log of this leg is newer: split brain.
@@ -543,7 +542,7 @@ mod tests {
             let faults = assembly.with_logs(&given, &writes, true).map(drop);
             assert_eq!(faults.is_err(), newer, "{writes:?}");
         }
-        // The other one knows that this one misses something.
+        // The other leg's superblock says that this one lacks data.
         let given = [alone, two(1, 6, [OUT, IN])];
         let parts = Ok(vec![(OUT, Some(0)), (IN, Some(1))]);
         assert_eq!(check(&given, false), parts);

@@ -1,4 +1,4 @@
-//! Atomics, or those of the checker.
+//! Atomics, or those of the model checker.
 
 #[cfg(all(test, loom))]
 pub(crate) use loom::{

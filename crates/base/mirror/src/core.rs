@@ -1,42 +1,42 @@
-//! The mirror as a state machine: it gets events and returns orders. It performs no I/O, holds no data and has no
+//! The mirror as a state machine: it takes events and returns orders. It performs no I/O, holds no data and has no
 //! clock, so that a server and the crash simulator run the same object.
 //!
-//! # What must hold
+//! # Invariants
 //!
 //! - *Log.* A write is issued to the legs only when the bits of its regions are durable on all legs that it goes to. A
-//!   bit is cleared only when no write is in flight in its region, all legs were flushed after the last one, the region
-//!   needs no copying, all legs of the table are in sync, and every change of the legs is recorded.
+//!   bit is cleared only under these conditions: no write is in flight in its region; all legs were flushed after the
+//!   last one; the region needs no copying; all legs of the table are in sync; every change of the legs is recorded.
 //! - *Fixed leg.* A region in which legs may differ (`needs_copy`) is read from the first leg in sync, until it was
 //!   copied from this leg to all others. After an unclean start these are all marked regions; legs whose superblock or
-//!   log is older than that of another are behind then ([`Assembly::with_logs`]). Records name the leg until nothing
-//!   differs, and nothing else is written to a leg before the first record: another start chooses the same leg.
-//! - *Epoch.* A write to the data of a leg is issued only while an epoch is open, and an epoch opens only by a record
-//!   that began after the last one was closed. While it is open, each tick with a write records again, and so does a
-//!   tick while it is being opened. It is closed by a record that began when nothing was written any more since the
-//!   last tick, and all legs were flushed. So a copy of a leg that lacks a write has an older generation than the
-//!   others, at the latest one record later. Bits are cleared only if a record began after the last write to their
-//!   regions, so that the bits say what a copy of the newest generation may lack.
+//!   log is older than another's are then behind ([`Assembly::with_logs`]). Records name the leg until nothing differs,
+//!   and nothing else is written to a leg before the first record: another start chooses the same leg.
+//! - *Epoch.* A write to the data of a leg is issued only while an epoch is open. An epoch opens only by a record that
+//!   began after the last one was closed. While it is open or opening, each tick with a write records again. It is
+//!   closed by a record that began after all legs were flushed, with no write since the last tick. So a copy of a leg
+//!   that lacks a write has an older generation than the others, at the latest one record later. Bits are cleared only
+//!   if a record began after the last write to their regions, so that the bits cover what a copy of the newest
+//!   generation may lack.
 //! - *Drop.* A leg that fails a write or a flush that another leg in sync completed is dropped: it is behind. The drop
 //!   is durable on the others before any write or flush that it missed is acknowledged ([`Mirror::ack`] waits for it).
 //!   If all legs fail, none is dropped, the client gets the error, and the regions need copying.
-//! - *Halt.* If no leg accepts the record of a drop, nothing is acknowledged any more until the mirror is started
-//!   again.
-//! - *Overwritten.* A copy of the superblock is only overwritten if it is what was written there last, and each tick
-//!   reads both back. A leg that has another one was overwritten by somebody, perhaps with an old copy of itself: it
-//!   and those that are copied to are dropped, and behind from byte 0. If it is the last leg in sync, the mirror halts.
-//! - *Published.* What queues read without this object is as [`shared`](crate::shared) says. It is published at the end
-//!   of each event, before its orders are carried out.
-//! - *Exclusion.* Writes, copies and scrubbed ranges that overlap are carried out one after the other, in order of
+//! - *Halt.* If no leg accepts the record of a drop, nothing is acknowledged until the mirror is started again.
+//! - *Overwritten.* A copy of the superblock is overwritten only if it still has the content last written there, and
+//!   each tick reads both back. Otherwise the leg was overwritten from outside, perhaps with an old copy of itself. It
+//!   and the legs being copied to are dropped, and behind from byte 0. If it is the last leg in sync, the mirror halts.
+//! - *Published.* The state that queues read without this object follows [`shared`](crate::shared). It is published at
+//!   the end of each event, before its orders are executed.
+//! - *Exclusion.* Writes, copies and scrubbed ranges that overlap are executed one after the other, in order of
 //!   arrival.
 //!
 //! # Terms
 //!
-//! *Online*: the leg gets writes. Online legs are in sync, or behind and being copied to. *Task*: a request of the client or a
-//! piece of work of the mirror itself. *Op*: one request to one leg. *Record*: an update of all superblocks; it has two generations.
+//! *Online*: the leg gets writes. Online legs are in sync, or behind and being copied to. *Task*: a request of the
+//! client or a piece of work of the mirror itself. *Op*: one request to one leg. *Record*: an update of all
+//! superblocks; it has two generations.
 //!
-//! Legs are added, removed and taken back while the mirror runs. An index is never used for another leg: a removed leg
-//! keeps its own until the next start. A leg that was dropped comes online again only by [`Event::Return`], when its
-//! last op has returned.
+//! Legs are added, removed and re-added while the mirror runs. An index is never reused for another leg: a removed leg
+//! keeps its own until the next start. A dropped leg comes online again only by [`Event::Return`], after its last op
+//! has returned.
 
 mod changes;
 mod copies;
@@ -95,9 +95,9 @@ struct LogBlock {
     durable: Bits,
     /// The bits that are being written.
     writing: Option<Bits>,
-    /// A leg came online since that began: `durable` will not be true for it.
+    /// A leg came online after that write began: `durable` will not be true for it.
     outdated: bool,
-    /// `wanted` has to be written.
+    /// `wanted` must be written.
     due: bool,
     /// Writes that wait for `durable`.
     waiting: Vec<u32>,
@@ -125,11 +125,11 @@ struct Epoch {
     in_flight: u32,
     /// Legs are being flushed, or were, and the next record closes it unless something is written.
     closing: bool,
-    /// A record is to be made.
+    /// A record is due.
     due: bool,
 }
 
-/// What is to be done next when nothing is in flight.
+/// The next step once nothing is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopStep {
     Flush,
@@ -149,7 +149,7 @@ pub struct Mirror {
     /// Number of regions with `needs_copy` that are not stuck.
     to_copy: usize,
     stuck: usize,
-    /// No region before it is to be copied.
+    /// No region before it needs copying.
     first_to_copy: usize,
     log: Vec<LogBlock>,
     /// Writes of the log so far, also before the start.
@@ -166,7 +166,7 @@ pub struct Mirror {
     busy: usize,
     ops: Vec<OpSlot>,
     free_ops: Vec<u32>,
-    /// Ops that were given up, to be ended as failed.
+    /// Ops that were given up and must end as failed.
     lost: VecDeque<OpId>,
     /// Changes of the legs' states so far, and how many of them are durable.
     version: u64,
@@ -205,8 +205,8 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// The mirror of an assembly. `logs` are the blocks of the log, each as on all legs that are given. They differ if
-    /// the power failed; that of a leg that is behind marks what it alone may have. `stored` is for each leg of the
+    /// The mirror of an assembly. `logs` are the blocks of the log, each as stored on all given legs. They differ after
+    /// a power failure; the log of a leg that is behind marks what it alone may have. `stored` is for each leg of the
     /// table.
     pub fn new(
         assembly: Assembly,
@@ -318,14 +318,14 @@ impl Mirror {
         }
     }
 
-    /// Begins: records the legs' states, if they are not as stored. Requests may come before that has ended.
+    /// Starts: records the legs' states if they differ from the stored ones. Requests may arrive before that has ended.
     pub fn start(&mut self, orders: &mut Vec<Order>) {
         self.announce(orders);
         self.work(orders);
         self.publish();
     }
 
-    /// What queues may read without this object, from the start on.
+    /// The state that queues may read without this object, from the start on.
     pub fn published(&self) -> Arc<Published> {
         Arc::clone(&self.published)
     }
@@ -341,7 +341,7 @@ impl Mirror {
         self.changed.clear();
     }
 
-    /// Takes an event and adds what is to be done to `orders`.
+    /// Handles an event and appends the resulting orders.
     pub fn handle(&mut self, event: Event, choose: &mut impl Choose, orders: &mut Vec<Order>) {
         match event {
             Event::Request(request) => self.request(request, LegSet::NONE, EIO, choose, orders),
@@ -367,7 +367,7 @@ impl Mirror {
             self.done(op, Err(EIO), choose, orders);
         }
         self.work(orders);
-        // Work may have given up more, if the last leg but one was dropped.
+        // Work may have given up more ops, if the last leg but one was dropped.
         while let Some(op) = self.lost.pop_front() {
             self.done(op, Err(EIO), choose, orders);
             self.work(orders);
@@ -375,7 +375,7 @@ impl Mirror {
         self.publish();
     }
 
-    /// Whether an op is waited for. If not, it was given up, and must not change any memory but its own.
+    /// Whether an op is awaited. Otherwise it was given up, and must not change any memory but its own.
     pub fn awaits(&self, op: OpId) -> bool {
         let slot = self.ops.get(op.slot as usize);
         slot.is_some_and(|slot| slot.used.is_some() && slot.generation == op.generation)
@@ -415,7 +415,7 @@ impl Mirror {
             .map(|(index, (leg, part))| {
                 let state = match leg.state {
                     LegState::InSync => LegState::InSync,
-                    // Also what is not recorded yet.
+                    // Includes unrecorded progress.
                     LegState::Behind { copied } => LegState::Behind {
                         copied: copied.max(leg.copied),
                     },
@@ -425,20 +425,20 @@ impl Mirror {
             })
     }
 
-    /// Whether every request fails because no leg accepted the record of a drop. What [`Self::members`] says may not be
-    /// recorded then.
+    /// Whether every request fails because no leg accepted the record of a drop. [`Self::members`] may then be
+    /// unrecorded.
     pub fn halted(&self) -> bool {
         self.halted
     }
 
-    /// Why a leg was dropped, became too short, or, if the mirror halted, what it failed.
+    /// Why a leg was dropped or became too short; if the mirror halted, the op that it failed.
     pub fn cause(&self, leg: usize) -> Option<Cause> {
         let leg = &self.legs[leg];
         let failed = leg.failure.filter(|_| self.halted).map(Cause::Failed);
         leg.cause.or(failed)
     }
 
-    /// What was assembled, with the latest generation.
+    /// The assembly, with the latest generation.
     pub fn assembly(&self) -> &Assembly {
         &self.assembly
     }
@@ -491,7 +491,7 @@ impl Mirror {
             self.cleaning = true;
             self.flush(Purpose::Clean, self.online(), orders);
         }
-        // What was copied is recorded in steps of a sixteenth.
+        // Progress of copying is recorded in steps of a sixteenth.
         let length = self.assembly.geometry.length;
         let step = length / 16;
         for leg in 0..self.legs.len() {
@@ -537,7 +537,7 @@ impl Mirror {
         self.stop(orders);
     }
 
-    /// Stops step by step: what is in flight ends, legs are flushed, bits are cleared.
+    /// Stops step by step: ops in flight end, legs are flushed, bits are cleared.
     fn stop(&mut self, orders: &mut Vec<Order>) {
         while self.stopping && self.busy == 0 {
             match self.stop {

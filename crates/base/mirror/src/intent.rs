@@ -4,9 +4,9 @@
 //! leg was flushed after the last one. After a crash, only marked regions are copied from one leg to the others. While
 //! a leg is behind or missing no bit is cleared, so that the leg needs only the marked regions when it returns.
 //!
-//! The log lies in [`LOG`](crate::superblock::LOG) and consists of sectors of 512 bytes, eight in a block. A block is
-//! overwritten in place. A sector is valid on its own, so that a torn write of a block leaves each sector as before or
-//! as after:
+//! The log is in [`LOG`](crate::superblock::LOG) and consists of sectors of 512 bytes, eight per block. A block is
+//! overwritten in place. Each sector is valid on its own, so a torn write of a block leaves each sector in its old or
+//! new state:
 //!
 //! ```text
 //!  0  CRC-32C of the mirror's UUID and of the rest of the sector (u32)
@@ -15,9 +15,9 @@
 //! 16  3968 bits, the lowest of each byte first
 //! ```
 //!
-//! Each write of the log has a higher number than the last one, so that of two legs, the one with the higher number was
-//! written later. Logs of superblocks of version 1 have the first eight bytes of the mirror's UUID instead of the
-//! number, which do not count for the checksum; they are read as number 0.
+//! Each write of the log has a higher number than the last one, so the leg with the higher number was written later.
+//! Logs of superblocks of version 1 have the first eight bytes of the mirror's UUID instead of the number, not covered
+//! by the checksum. They are read as number 0.
 
 use uuid::Uuid;
 

@@ -25,7 +25,7 @@ impl LegSet {
         LegSet(bits)
     }
 
-    /// Whether it has no leg.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -1,11 +1,12 @@
 //! Mirrors: the parts that need neither I/O nor a clock.
 //!
-//! A *leg* is one member of a mirror. A [`ReadPolicy`] chooses the leg that serves a read from what it sees of each leg
-//! ([`LegView`]). A [`LegQueue`] sorts, merges and limits what is issued to a leg. Both get the time as an argument, so
-//! that a real mirror and a simulated one use the same objects. What several queues of a mirror share is [`shared`].
+//! A *leg* is one member of a mirror. A [`ReadPolicy`] chooses the leg for a read from its view of each leg
+//! ([`LegView`]). A [`LegQueue`] sorts, merges and limits the commands issued to a leg. Both get the time as an
+//! argument, so that real and simulated mirrors use the same objects. [`shared`] is the state shared by several queues
+//! of a mirror.
 //!
-//! What is stored on a leg: the [`superblock`] and the write-intent log ([`intent`]). [`assembly`] decides which legs
-//! belong together.
+//! Stored on a leg: the [`superblock`] and the write-intent log ([`intent`]). [`assembly`] decides which legs belong
+//! together.
 
 pub mod assembly;
 mod atomics;

@@ -1,16 +1,16 @@
-//! What the queues of a leg share: its place, what was issued, and estimates of costs.
+//! The state shared by the queues of a leg: its position, totals of issued commands, and cost estimates.
 
 use crate::LegView;
 use crate::atomics::{AtomicU64, Ordering};
 
-/// What a queue has issued so far.
+/// The commands that a queue has issued so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Requests.
     pub requests: u64,
     /// Commands that contained them.
     pub commands: u64,
-    /// Commands that did not begin where the one before ended.
+    /// Commands that did not start where the previous one ended.
     pub moves: u64,
 }
 
@@ -36,8 +36,8 @@ impl std::iter::Sum for Totals {
     }
 }
 
-/// Where a leg is, and what it costs: shared by its queues. Queues that write at the same time may lose one another's
-/// update; places are then a little off, and the averages of costs bear that.
+/// The position of a leg and its costs, shared by its queues. Queues that write at the same time may lose updates;
+/// positions are then slightly off, which the averages of costs tolerate.
 #[derive(Debug, Default)]
 pub struct Marks {
     last_offset: AtomicU64,
@@ -82,7 +82,7 @@ impl Marks {
         self.done_end.store(end, Ordering::Relaxed);
     }
 
-    /// What all queues have issued so far.
+    /// The commands of all queues so far.
     pub(crate) fn totals(&self) -> Totals {
         let [requests, commands, moves] =
             (self.totals.each_ref()).map(|sum| sum.load(Ordering::Relaxed));
@@ -107,8 +107,8 @@ impl Marks {
     }
 }
 
-/// Estimates what a move and the transfer of a byte cost on a leg: the least-squares fit of
-/// busy time = move_ns · (0 or 1) + byte_ns · bytes over the last commands, with exponential weights.
+/// Estimates the cost of a move and of the transfer of a byte on a leg: the least-squares fit of busy time = move_ns ·
+/// (0 or 1) + byte_ns · bytes over the last commands, with exponential weights.
 ///
 /// The two costs, ns, and weighted sums: of moves, moves × bytes, bytes², moves × time, bytes × time.
 #[derive(Debug)]
@@ -117,8 +117,8 @@ struct Costs([f64; 7]);
 impl Costs {
     /// Weight of a new command; the memory is some 64 commands.
     const WEIGHT: f64 = 1.0 / 64.0;
-    /// Weight of the last estimate, which decides what the commands leave open: with moves only, or with one length
-    /// only, the two costs cannot be told apart.
+    /// Weight of the last estimate, which decides where the commands are ambiguous: with moves only, or with one length
+    /// only, the two costs cannot be distinguished.
     const INERTIA: f64 = 0.02;
 
     fn add(&mut self, moves: bool, bytes: u64, busy_ns: u64) {

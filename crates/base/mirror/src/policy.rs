@@ -24,7 +24,7 @@ pub struct ReadRequest {
     pub length: u64,
 }
 
-/// What a policy sees of a leg. Offsets are those of the mirror, bytes; times are ns.
+/// A policy's view of a leg. Offsets are those of the mirror, bytes; times are ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LegView {
     /// Whether this leg may serve the read: it is in sync, at least in this range.
@@ -39,7 +39,7 @@ pub struct LegView {
     pub queued: u32,
     /// Their bytes.
     pub queued_bytes: u64,
-    /// Pending and queued requests that do not continue another one: the number of times that the leg has to move.
+    /// Pending and queued requests that do not continue another one, so the leg has to move for each.
     pub moves: u32,
     /// Commands that were issued and have not ended.
     pub commands: u32,
@@ -49,9 +49,9 @@ pub struct LegView {
     pub last_end: u64,
     /// End of the command that ended last.
     pub done_end: u64,
-    /// Smoothed busy time that a command takes which does not continue the one before it, without its transfer.
+    /// Smoothed busy time of a command that does not continue the previous one, without its transfer.
     pub move_ns: f64,
-    /// Smoothed busy time that the transfer of a byte takes.
+    /// Smoothed busy time of transferring a byte.
     pub byte_ns: f64,
 }
 
@@ -171,7 +171,7 @@ impl PolicyKind {
         }
     }
 
-    /// A policy for each queue of a mirror. Those of [`Adaptive`] share what they remember of the legs.
+    /// A policy for each queue of a mirror. Those of [`Adaptive`] share their estimates of the legs.
     pub fn build_queues(self, queues: u32, legs: usize, seed: u64) -> Vec<Box<dyn ReadPolicy>> {
         let adaptive = Adaptive::default();
         let queue = |queue: u32| -> Box<dyn ReadPolicy> {

@@ -12,8 +12,8 @@ pub struct QueueSettings {
     pub active: u32,
     /// Highest length of a command that merges several requests, bytes. OpenZFS's `zfs_vdev_aggregation_limit`: 1 MiB.
     pub aggregation: u64,
-    /// Length of the periods of arrival, ns: requests are sorted within a period, and those of an earlier one are
-    /// issued first. ZFS of 2013: 64 ticks of 10 ms (`zfs_vdev_time_shift`).
+    /// Length of the arrival periods, ns: requests are sorted within a period, and earlier periods are issued first.
+    /// ZFS of 2013: 64 ticks of 10 ms (`zfs_vdev_time_shift`).
     pub period_ns: u64,
 }
 
@@ -66,7 +66,7 @@ struct Request {
     transfer: Transfer,
     offset: u64,
     length: u64,
-    /// Whether it does not continue another request: the leg has to move.
+    /// Whether it does not continue another request, so the leg has to move.
     moves: bool,
     /// The next request of its command, once issued.
     next: u32,
@@ -92,12 +92,11 @@ struct Issued {
 /// offset.
 ///
 /// The next command is the waiting request at or after the end of the last command, or else at the lowest offset
-/// (C-LOOK), among those of the earliest period of arrival. Requests of this period that are adjacent to it and have
-/// the same direction are merged with it. The caller numbers requests from 0 to the capacity − 1 and may reuse a number
-/// when its command has ended. Nothing is allocated after the queue was made, as long as the numbers stay below its
-/// capacity.
+/// (C-LOOK), among those of the earliest arrival period. Adjacent requests of this period with the same direction are
+/// merged with it. The caller numbers requests from 0 to the capacity − 1 and may reuse a number when its command has
+/// ended. After creation the queue does not allocate, provided that the numbers stay below its capacity.
 ///
-/// Requests that overlap may be issued in any order: the caller serialises those for which it matters.
+/// Overlapping requests may be issued in any order: the caller serialises those for which it matters.
 ///
 /// A leg may have several queues, each for one thread, which share its [`Marks`]. Requests are sorted and merged within
 /// a queue. The limit of commands is then that of a [`Board`](crate::shared::Board), and not that of the settings.
@@ -151,7 +150,7 @@ impl LegQueue {
         }
         let waiting = (now / self.settings.period_ns.max(1), offset, number);
         let at = self.sorted.partition_point(|&other| other < waiting);
-        // A request that lies before another one takes over its move.
+        // A preceding request takes over the move of the next one.
         if let Some(&(period, next, follower)) = self.sorted.get(at)
             && (period, next) == (waiting.0, offset + length)
         {
@@ -221,7 +220,7 @@ impl LegQueue {
         }
     }
 
-    /// The requests that are merged with the one at `start`, as a range of `sorted`. Those after it come first.
+    /// The requests to merge with the one at `start`, as a range of `sorted`. Those after it come first.
     fn adjacent(&self, start: usize) -> std::ops::Range<usize> {
         let request = |at: usize| &self.requests[self.sorted[at].2 as usize];
         let joins = |one: usize, other: usize| {
@@ -274,7 +273,7 @@ impl LegQueue {
         (next != NONE).then_some(next)
     }
 
-    /// What a policy sees of the leg.
+    /// A policy's view of the leg.
     pub fn view(&self, readable: bool, rotational: bool) -> LegView {
         LegView {
             readable,
@@ -303,7 +302,7 @@ impl LegQueue {
         Some(number)
     }
 
-    /// What was issued so far, by all queues of the leg.
+    /// The commands issued so far by all queues of the leg.
     pub fn totals(&self) -> Totals {
         self.marks.totals()
     }

@@ -22,7 +22,7 @@ impl Entry {
 }
 
 impl Ranges {
-    /// Takes a range, or waits for it behind all earlier ranges that overlap it. Returns whether it is held now.
+    /// Takes a range, or queues it behind all earlier overlapping ranges. Returns whether it is held now.
     pub(crate) fn take(&mut self, owner: u32, start: u64, length: u64) -> bool {
         let mut entry = Entry {
             owner,
@@ -35,7 +35,7 @@ impl Ranges {
         entry.held
     }
 
-    /// Gives the range of `owner` back, and adds the owners of the ranges that are held now to `next`.
+    /// Releases the range of `owner`, and appends the owners of ranges that are now held to `next`.
     pub(crate) fn release(&mut self, owner: u32, next: &mut Vec<u32>) {
         let Some(at) = self.entries.iter().position(|entry| entry.owner == owner) else {
             return;

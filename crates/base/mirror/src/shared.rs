@@ -1,22 +1,21 @@
-//! What the threads of a mirror share without locks. The thread that runs the state machine writes, and carries out
+//! The lock-free state that the threads of a mirror share. The thread that runs the state machine writes, and does
 //! everything but reads; the thread of a queue may read from a leg itself.
 //!
-//! # What must hold
+//! # Invariants
 //!
 //! - *Reads of queues.* A queue reads from a leg that [`Published::readable`] returned after the request arrived. Then
-//!   the read returns what was acknowledged before: a leg that misses a write is taken out before the write is
+//!   the read returns all earlier acknowledged data: a leg that misses a write is taken out before the write is
 //!   acknowledged, and a region in which legs may differ is marked before the client learns of it.
-//! - *Order.* When a region is copied to all legs but one, which is dropped, nobody may see the region as equal and the
-//!   leg as in sync. The state machine takes legs out, marks regions, unmarks regions, and lets legs in, in this order.
-//!   A queue looks at regions first and then at the legs.
+//! - *Order.* When a region is copied to all legs but a dropped one, no thread may see the region as equal and the leg
+//!   as in sync. The state machine takes legs out, marks regions, unmarks regions, and lets legs in, in this order. A
+//!   queue reads regions first and then legs.
 //! - *Places.* At most [`QueueSettings::active`](crate::QueueSettings) commands of all queues together are issued to a
-//!   leg. Who ends a command while other queues wait passes its place on to the next of them, in turn, and wakes it. A
-//!   place is never free while a queue waits.
-//! - *Wake-ups.* What was put somewhere before [`Alarm::raise`] is seen by the thread of the mirror when it looks after
+//!   leg. A queue that ends a command while other queues wait passes its place on to the next of them, in turn, and
+//!   wakes it. No place is free while a queue waits.
+//! - *Wake-ups.* Messages stored before [`Alarm::raise`] are seen by the mirror's thread when it checks after
 //!   [`Alarm::listen`], or the thread is woken after that.
-//!
-//! `shared/interleavings.rs` checks these with the interleavings of few preemptions and all values that the orderings
-//! permit to be read (`make interleavings`).
+//! `shared/interleavings.rs` checks these with all interleavings of few preemptions and all values that the memory
+//! orderings permit (`make interleavings`).
 
 use std::sync::Arc;
 
@@ -53,7 +52,7 @@ impl Published {
         }
     }
 
-    /// Legs that may serve a read of this range, all with the same content. None: the state machine has to decide.
+    /// Legs that may serve a read of this range, all with the same content. Empty: the state machine has to decide.
     pub fn readable(&self, offset: u64, length: u32) -> LegSet {
         let (unit, bytes) = (u64::from(self.geometry.unit), u64::from(length));
         let Some(end) = offset.checked_add(bytes) else {
@@ -79,7 +78,7 @@ impl Published {
         word.load(Ordering::Acquire) & (1 << (region % 64)) != 0
     }
 
-    /// Legs that serve reads. Those that began are carried out also if the mirror was halted or stops.
+    /// Legs that serve reads. Reads that have started also complete if the mirror halted or stops.
     pub fn in_sync(&self) -> LegSet {
         LegSet::from_bits(self.legs.load(Ordering::Acquire) as u16)
     }
@@ -116,8 +115,8 @@ fn word(legs: LegSet, closed: bool) -> u32 {
     u32::from(legs.bits()) | if closed { CLOSED } else { 0 }
 }
 
-/// Spares wake-ups of a thread that looks in any case. The thread listens, then looks at what may have come, and waits;
-/// it mutes the alarm when it has been woken, until it listens again.
+/// Avoids waking a thread that will check anyway. The thread listens, then checks for messages, and waits. When woken,
+/// it mutes the alarm until it listens again.
 #[derive(Debug)]
 pub struct Alarm(AtomicBool);
 
@@ -128,19 +127,19 @@ impl Default for Alarm {
 }
 
 impl Alarm {
-    /// There is something to look at. Returns whether the thread has to be woken.
+    /// Signals a message. Returns whether the thread must be woken.
     pub fn raise(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
     }
 
-    /// Of the thread: what is put anywhere after the thread has looked there wakes it.
+    /// Called by the thread: messages stored after its next check wake it.
     pub fn listen(&self) {
         self.0.swap(false, Ordering::AcqRel);
     }
 
-    /// Of the thread: it does not have to be woken.
+    /// Called by the thread: it need not be woken.
     pub fn mute(&self) {
-        // With a store, the thread would not see what was put before the raises that it overwrites.
+        // With a store, the thread would not see messages stored before the raises that it overwrites.
         self.0.swap(true, Ordering::AcqRel);
     }
 }
@@ -162,7 +161,7 @@ struct BoardLeg {
     queues: Box<[Cell]>,
 }
 
-/// What one queue has at a leg. Only that queue writes it, except for the places.
+/// The counters of one queue at a leg. Only that queue writes them, except for the places.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Cell {
@@ -199,12 +198,12 @@ impl Board {
         self.legs[0].queues.len()
     }
 
-    /// What the queues of a leg share, for [`LegQueue::sharing`].
+    /// The state shared by the queues of a leg, for [`LegQueue::sharing`].
     pub fn marks(&self, leg: usize) -> Arc<Marks> {
         Arc::clone(&self.legs[leg].marks)
     }
 
-    /// Takes a place for a command. `false`: there is none, and the queue will be woken when it has one.
+    /// Takes a place for a command. `false`: none is free, and the queue will be woken when it gets one.
     pub fn take(&self, queue: usize, leg: usize) -> bool {
         if self.take_granted(queue, leg) || self.take_free(leg) {
             return true;
@@ -219,7 +218,7 @@ impl Board {
         if !self.take_free(leg) {
             return self.take_granted(queue, leg);
         }
-        // If the bit is gone, a place was passed on as well; it is used next, or given back.
+        // If the bit is gone, a place was also passed on to us. It is used next, or given back.
         if one.waiting.fetch_and(!bit, Ordering::SeqCst) & bit != 0 {
             asked.fetch_sub(1, Ordering::Relaxed);
         }
@@ -243,7 +242,7 @@ impl Board {
         (taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more)).is_ok()
     }
 
-    /// Gives back a place, or passes it on. Returns the queue that has to be woken, which may be this one.
+    /// Gives back a place, or passes it on. Returns the queue that must be woken, which may be this one.
     pub fn give_back(&self, queue: usize, leg: usize) -> Option<usize> {
         let one = &self.legs[leg];
         loop {
@@ -267,7 +266,7 @@ impl Board {
         }
     }
 
-    /// The queue ends, with no place taken. Calls `wake` for queues that get places which were passed on to it.
+    /// Removes a queue that has no place taken. Calls `wake` for queues that get places which were passed on to it.
     pub fn leave(&self, queue: usize, mut wake: impl FnMut(usize)) {
         let bit = 1 << queue;
         for (leg, one) in self.legs.iter().enumerate() {
@@ -287,7 +286,7 @@ impl Board {
         }
     }
 
-    /// Publishes what a queue has at a leg.
+    /// Publishes the counters of a queue at a leg.
     pub fn counted(&self, queue: usize, leg: usize, own: &LegQueue) {
         self.count(queue, leg, &own.view(true, true));
     }
@@ -312,12 +311,12 @@ impl Board {
             .sum()
     }
 
-    /// What all queues have issued to all legs so far.
+    /// The commands of all queues on all legs so far.
     pub fn totals(&self) -> Totals {
         self.legs.iter().map(|leg| leg.marks.totals()).sum()
     }
 
-    /// What a policy sees of a leg.
+    /// A policy's view of a leg.
     pub fn view(&self, leg: usize, readable: bool, rotational: bool) -> LegView {
         let one = &self.legs[leg];
         let mut view = LegView {

@@ -1,4 +1,4 @@
-//! The superblock of a leg, and where everything lies on a leg.
+//! The superblock of a leg, and the layout of a leg.
 //!
 //! ```text
 //! byte 0        superblock, first copy    4 KiB
@@ -8,18 +8,18 @@
 //! ```
 //!
 //! All numbers are little-endian. A block is valid if its magic number, version and CRC-32C are right. An update writes
-//! one copy durably and then the other one with the next generation, so that at any instant at least one of them is
-//! valid: a torn or lost write leaves the superblock of before or of after the update. The second copy has the
-//! generation of the first one as `complete`: every leg has that generation when the second copy is written.
+//! one copy durably and then the other one with the next generation, so that at least one of them is always valid. A
+//! torn or lost write leaves the superblock from before or after the update. The second copy has the generation of the
+//! first one as `complete`: every leg has that generation when the second copy is written.
 //!
-//! A *line* is what one start of a mirror writes. Its generations follow each other, and its number is random: the
-//! first record that is not only of the start forks it from the line before. If the mirror is restored to an older
-//! moment, the histories before and after have different lines. A start without a leg that is in sync forks a line at
-//! once, because the missing leg may be started elsewhere. Until the first write, the new line is *unwritten*: its data
-//! are those of the line that it was forked from.
+//! A *line* is the sequence of records written by one start of a mirror. Its generations follow each other, and its
+//! number is random. The first record that is not only of the start forks it from the previous line. If the mirror is
+//! restored to an older state, the histories before and after have different lines. A start without a leg that is in
+//! sync forks a line at once, because the missing leg may be started elsewhere. Until the first write, the new line is
+//! *unwritten*: its data are those of the line that it was forked from.
 //!
-//! Version 1 has no flags and no right leg, and its log has another format (see `intent`). It is read as a line that
-//! was written; the first update writes version 2, which older programs refuse.
+//! Version 1 has no flags and no right leg, and its log has another format (see `intent`). It is read as a written
+//! line; the first update writes version 2, which older programs refuse.
 //!
 //! ```text
 //!   0  magic, 16 bytes                72  region, bytes (u64)
@@ -112,7 +112,7 @@ impl Geometry {
     }
 }
 
-/// What a leg contains, compared with the mirror.
+/// The content of a leg, relative to the mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LegState {
     /// Everything: reads may be served from it.
@@ -131,8 +131,8 @@ pub struct Member {
     pub uuid: Uuid,
     /// Its content.
     pub state: LegState,
-    /// A generation that its own superblock has at least, unless it was restored from a copy. Stored up to `u32::MAX`,
-    /// which is still a lower bound.
+    /// A lower bound for the generation of its own superblock, unless it was restored from a copy. Capped at `u32::MAX`
+    /// when stored.
     pub seen: u64,
 }
 
@@ -235,10 +235,10 @@ impl Superblock {
         block
     }
 
-    /// The superblock in one copy.
+    /// Decodes one copy of the superblock.
     ///
     /// # Errors
-    /// What makes it unusable.
+    /// Why it is unusable.
     pub fn decode(block: &[u8; BLOCK]) -> Result<Superblock, Unreadable> {
         if block[..16] != MAGIC[..] {
             return Err(Unreadable::Absent);
@@ -303,11 +303,11 @@ impl Superblock {
         })
     }
 
-    /// The newer valid superblock of a leg's two copies, and which of them it is: the next update has to spare this
-    /// one. `None` is a copy that cannot be read.
+    /// The newer valid superblock of a leg's two copies, and its index: the next update must not overwrite this copy.
+    /// `None` is an unreadable copy.
     ///
     /// # Errors
-    /// If neither is valid.
+    /// Neither is valid.
     pub fn newest(copies: [Option<&[u8; BLOCK]>; 2]) -> Result<(Superblock, usize), Unreadable> {
         let decoded = copies.map(|copy| copy.map_or(Err(Unreadable::Damaged), Superblock::decode));
         match decoded {
@@ -321,7 +321,7 @@ impl Superblock {
         }
     }
 
-    /// The line and generation whose data the leg has. An unwritten line has those of the line that it was forked from.
+    /// The line and generation of the leg's data. An unwritten line has those of the line that it was forked from.
     pub fn position(&self) -> Fork {
         let parent = self.forks.last().filter(|_| self.unwritten);
         parent.copied().unwrap_or_else(|| self.recorded())
@@ -588,7 +588,7 @@ mod tests {
         };
         let mut old = superblock.encode();
         put32(&mut old, 16, 1);
-        // Version 1 has zeros there, and does not look.
+        // Version 1 has zeros there, and ignores them.
         put32(&mut old, 108, 1);
         let sum = checksum(&old);
         put32(&mut old, CHECKSUM, sum);

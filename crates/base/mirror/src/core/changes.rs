@@ -12,7 +12,7 @@ use crate::legs::LegSet;
 use crate::superblock::{Fork, LegState, MOST_LEGS, Member};
 
 impl Mirror {
-    /// Judges a step that changed the legs: legs that failed what another leg in sync completed are dropped. Returns
+    /// Evaluates a step that changed the legs: drops legs that failed it if another leg in sync completed it. Returns
     /// whether a leg in sync completed it.
     pub(super) fn settle(&mut self, fan: &Fan, orders: &mut Vec<Order>) -> bool {
         let good = fan.ok.and(self.in_sync());
@@ -44,7 +44,7 @@ impl Mirror {
         self.give_up(leg);
     }
 
-    /// Nobody knows what is on a leg any more: all of it has to be copied.
+    /// The content of a leg is unknown, so all of it must be copied.
     pub(super) fn drop_for_good(&mut self, leg: usize, cause: Cause, orders: &mut Vec<Order>) {
         self.drop_other(leg, cause, orders);
         let Some(one) = self.legs.get_mut(leg) else {
@@ -64,7 +64,7 @@ impl Mirror {
             (one.state, one.copied) = (nothing, 0);
         }
         if cause == Cause::Overwritten {
-            // They may have got what was read there.
+            // Bad data of this leg may have been copied to them.
             for behind in self.online().without(self.in_sync()).iter() {
                 self.drop_for_good(behind, Cause::Source, orders);
             }
@@ -115,7 +115,7 @@ impl Mirror {
         self.ack(id, orders);
     }
 
-    /// A leg in sync may leave when the others have durably what was copied to them.
+    /// A leg in sync may leave when all data copied to the others are durable.
     pub(super) fn remove(&mut self, id: u64, leg: usize, orders: &mut Vec<Order>) {
         if let Some(errno) = self.irremovable(leg) {
             self.reply(id, Err(errno), orders);
@@ -172,11 +172,11 @@ impl Mirror {
         }
         one.superblocks = Superblocks::default();
         if let LegState::Behind { copied } = one.state {
-            // What was copied later may not be durable.
+            // Data copied later may not be durable.
             one.copied = copied;
         }
         self.bring_online(leg);
-        // What it missed is in these: no bit is cleared as long as a leg is behind.
+        // It may lack data only in these: no bit is cleared while a leg is behind.
         for index in 0..self.log.len() {
             let bits: Vec<usize> = self.log[index].wanted.iter().collect();
             for bit in bits {
@@ -189,7 +189,7 @@ impl Mirror {
         self.ack(id, orders);
     }
 
-    /// A leg that is behind gets writes from now on.
+    /// From now on, a leg that is behind gets writes.
     fn bring_online(&mut self, leg: usize) {
         let one = &mut self.legs[leg];
         one.online = true;
@@ -217,8 +217,8 @@ impl Mirror {
         }
     }
 
-    /// Drops these legs, which failed a write or flush, except the last leg in sync. That one is waited for: a write of
-    /// it that was given up could overwrite a later one.
+    /// Drops these legs, which failed a write or flush, except the last leg in sync. The mirror waits for that one: an
+    /// abandoned write on it could overwrite a later one.
     pub(super) fn drop_others(&mut self, legs: LegSet, orders: &mut Vec<Order>) {
         for leg in legs.iter() {
             self.drop_other(leg, self.failed(leg), orders);

@@ -84,7 +84,7 @@ impl Mirror {
         };
         *writing = true;
         let (offset, length) = (*offset, *length);
-        // The last one that was tried is the source; those that failed before are written again as well.
+        // The last tried leg is the source; legs that failed before are rewritten too.
         let targets = match *reason {
             Reason::Region => online,
             Reason::Rebuild => behind,

@@ -13,12 +13,12 @@ impl Mirror {
         self.epoch.open
     }
 
-    /// Continues what waited for the epoch.
+    /// Continues tasks that waited for the epoch.
     pub(super) fn opened(&mut self, orders: &mut Vec<Order>) {
         self.epoch.open = true;
         for task in std::mem::take(&mut self.epoch.waiting) {
             match self.task(task).work {
-                // The log may lack its bits, also if it had them before: a leg may have come online.
+                // The log may lack its bits even if it had them before: a leg may have come online.
                 Work::Write { request, .. } => self.write_log(task, request, orders),
                 Work::Copy { .. } => self.copy_write(task, orders),
                 Work::Scrub { .. } => self.scrub_repair(task, orders),

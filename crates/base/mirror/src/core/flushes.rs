@@ -1,4 +1,4 @@
-//! Flushes, and what is known when one has ended.
+//! Flushes, and the conclusions from a completed one.
 
 use super::interface::{Buffer, OpKind, Order};
 use super::tasks::{Fan, Purpose, Work};
@@ -53,7 +53,7 @@ impl Mirror {
         }
     }
 
-    /// All legs were flushed and nothing is in flight: what was copied counts.
+    /// All legs were flushed and nothing is in flight: copied data are durable.
     fn record_copied(&mut self) {
         for leg in self.legs.iter_mut().filter(|leg| leg.online) {
             let copied = LegState::Behind { copied: leg.copied };
@@ -89,7 +89,7 @@ impl Mirror {
         self.flush(purpose, LegSet::one(leg), orders);
     }
 
-    /// Legs that were copied completely are flushed and recorded as in sync.
+    /// Flushes completely copied legs, and records them as in sync.
     pub(super) fn promote(&mut self, orders: &mut Vec<Order>) {
         let length = self.assembly.geometry.length;
         if self.to_copy + self.stuck > 0 || self.copies > 0 {

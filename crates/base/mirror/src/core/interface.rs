@@ -1,4 +1,4 @@
-//! What goes into a mirror and what it returns: events and orders.
+//! The interface of a mirror: events and orders.
 
 use uuid::Uuid;
 
@@ -13,7 +13,7 @@ pub(super) const EBUSY: Errno = 16;
 pub(super) const EINVAL: Errno = 22;
 pub(super) const ENOSPC: Errno = 28;
 pub(super) const ESHUTDOWN: Errno = 108;
-/// A block on a leg is not what was expected. The kernel never returns this number.
+/// A block on a leg has unexpected content. The kernel never returns this number.
 pub const UNEXPECTED: Errno = -1;
 
 /// Constants of a running mirror.
@@ -42,7 +42,7 @@ impl Default for Settings {
     }
 }
 
-/// What a client asks for.
+/// A request of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Reads the range.
@@ -61,7 +61,7 @@ pub enum Access {
 pub struct Request {
     /// Chosen by the client's front; identifies its buffer.
     pub id: u64,
-    /// What it does.
+    /// The access.
     pub access: Access,
     /// Start, bytes; 0 for a flush.
     pub offset: u64,
@@ -69,7 +69,7 @@ pub struct Request {
     pub length: u32,
 }
 
-/// Identifies an op. Numbers of ops that were given up never return.
+/// Identifies an op. Numbers of ops that were given up are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OpId {
     pub(super) slot: u32,
@@ -91,7 +91,7 @@ pub enum Event {
         /// Its error.
         error: Errno,
     },
-    /// An op has ended. Unknown ops are ignored: those of a leg that was given up.
+    /// An op has ended. Unknown ops, those of a leg that was given up, are ignored.
     Done {
         /// Which.
         op: OpId,
@@ -104,14 +104,14 @@ pub enum Event {
         /// Which.
         leg: usize,
     },
-    /// A leg became shorter than the mirror: nobody knows what it has lost. Unless it is the last one in sync, it is
-    /// dropped, and copied to completely when it is taken back.
+    /// A leg became shorter than the mirror, so lost data are unknown. Unless it is the last one in sync, it is
+    /// dropped, and copied to completely when it is re-added.
     Shortened {
         /// Which.
         leg: usize,
     },
-    /// The file of a leg was removed or replaced: nobody knows what will be there at the next start. Unless it is the
-    /// last one in sync, it is dropped. It cannot be taken back.
+    /// The file of a leg was removed or replaced, so its content at the next start is unknown. Unless it is the last
+    /// one in sync, it is dropped. It cannot be re-added.
     Replaced {
         /// Which.
         leg: usize,
@@ -136,15 +136,15 @@ pub enum Event {
         /// Which.
         leg: usize,
     },
-    /// A leg that was dropped and whose ops have all returned gets writes again, and is copied to. Replied to when that
-    /// is recorded. `EINVAL`: it was not dropped.
+    /// A dropped leg whose ops have all returned gets writes again, and is copied to. The reply follows once that is
+    /// recorded. `EINVAL`: it was not dropped.
     Return {
         /// Number for the reply; not that of another request.
         id: u64,
         /// Which.
         leg: usize,
-        /// What is recorded on it now. If it is older than when the leg was dropped, or of another line, all of it is
-        /// copied. `None`: it has another content.
+        /// The fork recorded on it now. If it is older than at the drop, or of another line, all of it is copied.
+        /// `None`: it has other content.
         stored: Option<Fork>,
     },
     /// Compares all legs in sync, once nothing needs copying.
@@ -184,19 +184,19 @@ pub enum Buffer {
     Superblock {
         /// `None`: it is not read.
         expected: Option<Box<[u8; BLOCK]>>,
-        /// What is written.
+        /// The new content.
         new: Box<[u8; BLOCK]>,
     },
-    /// What is read has to be this. Otherwise, the op fails as [`UNEXPECTED`].
+    /// The data read must equal this. Otherwise, the op fails as [`UNEXPECTED`].
     Expected(Box<[u8; BLOCK]>),
 }
 
-/// What an op does.
+/// The kind of an op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpKind {
     /// Reads.
     Read,
-    /// Writes; with `fua` it has to be durable when it ends.
+    /// Writes; with `fua` the data must be durable when it ends.
     Write {
         /// Forced unit access.
         fua: bool,
@@ -212,7 +212,7 @@ pub struct Op {
     pub id: OpId,
     /// The leg.
     pub leg: usize,
-    /// What it does.
+    /// Its kind.
     pub kind: OpKind,
     /// Offset on the leg, bytes.
     pub offset: u64,
@@ -263,7 +263,7 @@ pub enum Cause {
     Short,
     /// Its file was removed or replaced.
     Replaced,
-    /// Somebody overwrote it, perhaps with an old copy of itself.
+    /// Overwritten from outside, perhaps with an old copy of itself.
     Overwritten,
     /// It was copied to while another leg was overwritten.
     Source,
@@ -272,13 +272,13 @@ pub enum Cause {
 /// A write or flush that a leg failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
-    /// What it was.
+    /// The failed change.
     pub change: Change,
     /// Its error.
     pub error: Errno,
 }
 
-/// What an op changes on a leg.
+/// The change that an op makes on a leg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// It writes data of a client.
@@ -293,10 +293,10 @@ pub enum Change {
     Flush,
 }
 
-/// What the operator should know.
+/// A message for the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice {
-    /// The state of the legs is recorded, if it was not: those that are missing are behind.
+    /// The state of the legs has been recorded, if it was not: missing legs are behind.
     Recorded,
     /// This happened to the last leg in sync, which stays.
     Last {
@@ -338,7 +338,7 @@ pub enum Notice {
         offset: u64,
         /// Length, bytes.
         length: u32,
-        /// Whether it was written again from the given leg.
+        /// Whether it was rewritten from the given leg.
         repaired: bool,
     },
     /// The scrub has ended: number of ranges that differ, and of ranges that could not be read.

@@ -3,7 +3,7 @@
 use super::interface::{Cause, Errno, Failure};
 use crate::superblock::{BLOCK, LegState};
 
-/// What is stored on a leg at the start.
+/// The stored state of a leg at the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stored {
     /// Both copies of the superblock; `None`: it cannot be read.
@@ -20,13 +20,13 @@ pub(super) struct Leg {
     pub(super) online: bool,
     /// It is not in the table any more.
     pub(super) removed: bool,
-    /// Its storage is given, so that it may be taken back.
+    /// Its storage is given, so it may be re-added.
     pub(super) given: bool,
     /// Behind: below this everything outside of regions that need copying was copied, perhaps not durably.
     pub(super) copied: u64,
     /// A flush for `Purpose::Copied` is in flight.
     pub(super) flushing: bool,
-    /// Behind, and to be recorded as in sync.
+    /// Behind, and about to be recorded as in sync.
     pub(super) promoted: bool,
     /// Copy of the superblock that is written first, so that the other one stays valid.
     pub(super) first_copy: usize,
@@ -35,18 +35,18 @@ pub(super) struct Leg {
     pub(super) superblocks: Superblocks,
     /// The last write or flush that it failed.
     pub(super) failure: Option<Failure>,
-    /// Why it was dropped, or is not what it should be.
+    /// Why it was dropped, or what is wrong with it.
     pub(super) cause: Option<Cause>,
 }
 
 /// The superblocks of a leg that gets writes.
 #[derive(Debug, Default)]
 pub(super) struct Superblocks {
-    /// The copies as they are on it; `None`: not known, or being written.
+    /// The copies on the leg; `None`: unknown, or being written.
     pub(super) known: [Option<Box<[u8; BLOCK]>>; 2],
     /// The copy that is being written.
     pub(super) writing: Option<(usize, Box<[u8; BLOCK]>)>,
-    /// Those that were written, also if that failed.
+    /// Number of writes, including failed ones.
     pub(super) written: u64,
     /// It is being read back.
     pub(super) looking: [bool; 2],
@@ -60,7 +60,7 @@ impl Superblocks {
         }
     }
 
-    /// A copy is being written. Returns what is overwritten, if that is known.
+    /// Starts writing a copy. Returns the overwritten content, if known.
     pub(super) fn write(&mut self, copy: usize, new: &[u8; BLOCK]) -> Option<Box<[u8; BLOCK]>> {
         self.written += 1;
         self.writing = Some((copy, Box::new(*new)));

@@ -71,7 +71,7 @@ impl Mirror {
         })
     }
 
-    /// Ends the writes that wait for a log which is not written any more.
+    /// Fails the writes that wait for a log block that is no longer written.
     pub(super) fn fail_waiting(&mut self, orders: &mut Vec<Order>) {
         for block in 0..self.log.len() {
             while self.log[block].writing.is_none()

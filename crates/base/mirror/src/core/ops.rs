@@ -59,7 +59,7 @@ impl Mirror {
             debug_assert!(self.epoch.open, "a write without an epoch");
             self.epoch.in_flight += 1;
             self.epoch.dirty = true;
-            // A copy that was made before the tick must not have the generation of what is written now.
+            // A copy made before the tick must not have the generation of this write.
             self.epoch.due |= std::mem::take(&mut self.epoch.closing);
         }
         let fan = &mut self.task(task).fan;
@@ -116,7 +116,7 @@ impl Mirror {
         }
     }
 
-    /// Whether an op that has ended shows that somebody overwrote the superblock of a leg.
+    /// Whether an ended op shows that the superblock of a leg was overwritten from outside.
     fn is_overwritten(&mut self, leg: usize, work: Work, result: Result<(), Errno>) -> bool {
         let superblocks = &mut self.legs[leg].superblocks;
         let unexpected = result == Err(UNEXPECTED);
@@ -125,7 +125,7 @@ impl Mirror {
                 superblocks.wrote(result);
                 unexpected
             }
-            // A write that began meanwhile may have changed what was read.
+            // A concurrent write may have changed the data read.
             Work::Look { copy, written } => {
                 superblocks.looking[copy] = false;
                 unexpected && superblocks.written == written

@@ -31,10 +31,10 @@ impl Mirror {
     /// Updates the superblocks: the first copies get a new generation, and the second ones the next generation, which
     /// says that all legs have the first one. A leg in sync with an older one is a copy.
     ///
-    /// A leg that was copied completely is in sync when the others have recorded it, and not before: otherwise writes
-    /// could be acknowledged that only this leg has, while the others still call it behind. Its own superblock follows
-    /// with the next record. Until then it does not claim to be in sync, which the others may not know if the power
-    /// fails.
+    /// A completely copied leg is in sync only after the others have recorded it. Otherwise writes could be
+    /// acknowledged that only this leg has, while the others still mark it as behind. Its own superblock follows with
+    /// the next record. Until then it does not claim to be in sync, because after a power failure the others may not
+    /// agree.
     pub(super) fn record(&mut self, orders: &mut Vec<Order>) {
         for (part, leg) in self.assembly.parts.iter_mut().zip(&self.legs) {
             (part.member.state, part.member.seen) = (leg.state, leg.seen);
@@ -175,7 +175,7 @@ impl Mirror {
         }
     }
 
-    /// An epoch was not recorded, and no change of the legs has to be.
+    /// An epoch was not recorded, and no change of the legs needs recording.
     fn not_recorded(&mut self, error: Errno, orders: &mut Vec<Order>) {
         self.epoch.closing = false;
         self.epoch.dirty = true;

@@ -105,7 +105,7 @@ impl Mirror {
         self.issue(task, leg, OpKind::Read, range, buffer, orders);
     }
 
-    /// Continues tasks whose range is held now.
+    /// Continues tasks that now hold their range.
     fn proceed(&mut self, task: u32, orders: &mut Vec<Order>) {
         match self.task(task).work {
             Work::Write { .. } => self.write_begin(task, orders),
@@ -231,7 +231,7 @@ impl Mirror {
         self.first_to_copy = self.first_to_copy.min(index);
     }
 
-    /// A write whose log could not be written; nothing of it was issued.
+    /// A write whose log could not be written; no part of it was issued.
     pub(super) fn write_fails(
         &mut self,
         task: u32,

@@ -67,7 +67,7 @@ impl Mirror {
         if !failed.is_empty() {
             *unread += 1;
         }
-        // What one leg cannot read is rewritten from another, as if a client had read it.
+        // Data that one leg cannot read are rewritten from another, as after a read of a client.
         for leg in failed.iter().filter(|_| !readable.is_empty()) {
             self.add_copy(Reason::Repair(leg), offset, length, orders);
         }
@@ -142,7 +142,7 @@ impl Mirror {
         }
     }
 
-    /// Continues behind the range, or ends.
+    /// Continues after the range, or ends.
     pub(super) fn scrub_next(&mut self, task: u32, orders: &mut Vec<Order>) {
         self.release(task, orders);
         let Work::Scrub {

@@ -16,15 +16,15 @@ pub(super) struct Fan {
 pub(super) enum Purpose {
     /// A client's request.
     Client(u64),
-    /// Regions are to be cleaned.
+    /// To clean regions.
     Clean,
-    /// The epoch is to be closed.
+    /// To close the epoch.
     Close,
     /// The mirror stops.
     Stop,
-    /// A leg in sync is to be removed.
+    /// To remove a leg in sync.
     Remove { id: u64, leg: usize },
-    /// A leg is to be recorded as copied up to here: its whole length means that it is in sync.
+    /// To record a leg as copied up to here; its whole length means in sync.
     Copied { leg: usize, bytes: u64 },
 }
 
@@ -94,7 +94,7 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// What its ops in flight change; `None`: they read.
+    /// The change made by its ops in flight; `None`: they read.
     pub(super) fn change(&self) -> Option<Change> {
         match self {
             Work::Read { .. } | Work::Look { .. } => None,

@@ -7,11 +7,11 @@ use crate::superblock::MOST_LEGS;
 
 use super::{LegView, PolicyKind, ReadPolicy, ReadRequest, least, readable};
 
-/// Each leg keeps to a part of the mirror, as long as all legs have enough to do; reads go to the leg that ends them
-/// first, as soon as one has little to do.
+/// Each leg stays in a part of the mirror while all legs are busy. As soon as one has little work, reads go to the leg
+/// that ends them first.
 ///
-/// The leg with the smallest sum of these costs serves the read. A cost of 1 is the time that the read alone takes on
-/// the fastest leg.
+/// The leg with the smallest sum of these costs serves the read. A cost of 1 is the time of the read alone on the
+/// fastest leg.
 ///
 /// - *Load*: −[`Adaptive::LOAD`] / √t, where t is the expected time until the leg has ended the read, from the work in
 ///   its queue ([`LegView::work_ns`]) and its costs of a move and of a byte. A leg without work is preferred to all
@@ -19,20 +19,20 @@ use super::{LegView, PolicyKind, ReadPolicy, ReadRequest, least, readable};
 /// - *Movement*, on rotating legs: [`Adaptive::DISTANCE`] · √(distance to the centre of the leg / length of the range
 ///   in use). The centre is a moving average of the offsets that the leg served, so that legs divide the range in use
 ///   among them, and busy parts of it are divided more finely. On all legs, a read that continues the last one of the
-///   leg has −[`Adaptive::CONTINUES`]. While a leg is idle, distances do not count, and a read that continues saves
-///   what it really does: 1. In between, both count by 1 − e^(−w/[`Adaptive::IDLE`]), where w is the work of the leg
-///   that ends the read first.
+///   leg has −[`Adaptive::CONTINUES`]. While a leg is idle, distances do not count, and a continuing read saves its
+///   real cost: 1. In between, both are weighted by 1 − e^(−w/[`Adaptive::IDLE`]), where w is the work of the leg that
+///   ends the read first.
 ///
 /// The costs of a leg are learned from the time between two ends ([`LegView::move_ns`]). With few requests in flight, a
-/// leg that serves several at a time is underestimated: its latency is taken for its rate. With d requests on average
-/// when it gets one, this one included, the expected time is therefore multiplied by d / (d + 1).
+/// leg that serves several at a time is underestimated: its latency is taken for its rate. With an average of d
+/// requests, including the new one, the expected time is therefore multiplied by d / (d + 1).
 ///
 /// A leg that is expected to be much slower than another one, and idle, gets a read after [`Adaptive::PROBE`] reads
-/// without one: a leg that recovers is noticed.
+/// without one, to notice its recovery.
 ///
-/// What it remembers of the legs is shared by its clones, one for each queue of a mirror: otherwise each queue would
-/// divide the mirror differently. Queues that choose at the same time may lose one another's update; the averages bear
-/// that, and one queue alone loses none.
+/// Its clones, one per queue of a mirror, share the estimates of the legs: otherwise each queue would divide the mirror
+/// differently. Queues that choose at the same time may lose updates, which the averages tolerate. A single queue loses
+/// none.
 ///
 /// The constants were chosen by simulation, on the default disks and the seeds 1–3 of
 /// `crates/io/sim/benches/mirror-policies.rs`, and frozen before its held-out disks and seeds were tried. They are
@@ -98,7 +98,7 @@ impl LegReads {
     }
 }
 
-/// What a read costs on a leg, ns.
+/// The costs of a read on a leg, ns.
 #[derive(Debug, Clone, Copy)]
 struct Costs {
     movement: f64,

@@ -3,7 +3,7 @@
 use super::{LegView, PolicyKind, ReadPolicy, ReadRequest, least, readable};
 
 /// A sequential stream stays on its leg; otherwise an idle leg; otherwise the least pending one if any leg does not
-/// rotate, and the one with the nearest head if all rotate. Nothing guards a leg against too many streams.
+/// rotate, and the one with the nearest head if all rotate. No rule protects a leg from too many streams.
 ///
 /// Source: `choose_best_rdev` in Linux's `drivers/md/raid1.c` (6.9 and later). Its count of pending requests includes
 /// those that wait in the block layer.

@@ -2,15 +2,15 @@
 
 use super::{LegView, PolicyKind, ReadPolicy, ReadRequest, nth, readable};
 
-/// The leg with the lowest load: its pending requests plus an increment for the distance from the last request that
-/// was issued to it. Equals are told apart by (offset >> 21) mod their number.
+/// The leg with the lowest load: its pending requests plus an increment for the distance from the last request issued
+/// to it. Ties are broken by (offset >> 21) mod their number.
 ///
 /// Source: `vdev_mirror_load` and `vdev_mirror_child_select` in OpenZFS's `vdev_mirror.c`, with its tunables.
 #[derive(Debug, Clone)]
 pub struct OpenZfs {
     /// `zfs_vdev_mirror_rotating_inc`: the request continues the last one.
     pub rotating: u32,
-    /// `zfs_vdev_mirror_rotating_seek_inc`: it is farther than `near`. Half of it applies within `near`.
+    /// `zfs_vdev_mirror_rotating_seek_inc`: farther than `near`. Half of it applies within `near`.
     pub rotating_seek: u32,
     /// `zfs_vdev_mirror_rotating_seek_offset`, bytes.
     pub near: u64,
@@ -20,8 +20,8 @@ pub struct OpenZfs {
     pub non_rotating_seek: u32,
     /// Binary logarithm of the bytes that stay on one of several legs with equal load: `vdev_mirror_shift`.
     pub shift: u32,
-    /// The queue of the legs is bypassed: neither pending requests nor the last offset are known, so that the legs
-    /// always have equal load. Since 2026 this is the default of OpenZFS on block devices that do not rotate.
+    /// The queue of the legs is bypassed: neither pending requests nor the last offset are known, so all legs have
+    /// equal load. Since 2026 this is the default of OpenZFS on block devices that do not rotate.
     pub bypassed: bool,
 }
 
@@ -40,7 +40,7 @@ impl Default for OpenZfs {
 }
 
 impl OpenZfs {
-    /// What it is on legs whose queue is bypassed.
+    /// The policy on legs whose queue is bypassed.
     pub fn bypassed() -> OpenZfs {
         OpenZfs {
             bypassed: true,

@@ -5,9 +5,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{LegView, PolicyKind, ReadPolicy, ReadRequest, least, nth, readable};
 
-/// The leg with the fewest pending requests; among equals, each is kept for a slot of time, so that neighbouring
-/// requests reach one leg and merge there. The rule of ZFS's commit 556011dbec (2013): only issued requests count,
-/// and `zfs_vdev_mirror_switch_us` = 10 000. The slots are those of the clock, the same for all mirrors.
+/// The leg with the fewest pending requests. Ties are kept for a time slot, so that neighbouring requests reach one leg
+/// and merge there. The rule of ZFS's commit 556011dbec (2013): only issued requests count, and
+/// `zfs_vdev_mirror_switch_us` = 10 000. The slots are those of the clock, the same for all mirrors.
 #[derive(Debug, Clone)]
 pub struct LeastPending {
     /// Length of a slot (T), ns.

@@ -331,7 +331,7 @@ fn adaptive_keeps_legs_to_their_parts_of_the_mirror_while_all_are_busy() {
     assert_eq!(choose(90, [9, 0]), 1);
     assert_eq!(choose(80, [9, 12]), 1);
     assert_eq!(choose(20, [12, 9]), 0);
-    // A stream goes on across the border, but not at any price.
+    // A stream continues across the border, within limits.
     assert_eq!(choose(40, [9, 9]), 0);
     let next = ReadRequest {
         offset: (40 << 30) + 131_072,

@@ -18,7 +18,7 @@ fn check(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
     model.check(run);
 }
 
-/// An eventfd: who waits for it goes on when it was written, and takes what was written.
+/// An eventfd: a waiter continues after a write, and consumes it.
 #[derive(Default)]
 struct Event {
     written: Mutex<bool>,
@@ -46,7 +46,7 @@ fn a_queue_that_sees_an_unmarked_region_chooses_a_leg_that_has_it() {
     check(5, || {
         let published = Arc::new(Published::new(GEOMETRY));
         published.publish(legs(&[0, 1]), false, [].into_iter());
-        // Whether leg 1 has what leg 0 has.
+        // Whether leg 1 has the data of leg 0.
         let equal = Arc::new(AtomicBool::new(true));
         let (own, content) = (Arc::clone(&published), Arc::clone(&equal));
         let mirror = thread::spawn(move || {
@@ -56,7 +56,7 @@ fn a_queue_that_sees_an_unmarked_region_chooses_a_leg_that_has_it() {
             content.store(true, Ordering::Release);
             own.publish(legs(&[0, 1]), false, [].into_iter());
         });
-        // What is read from leg 1 is right if the legs were equal at any moment between the request and the read.
+        // A read from leg 1 is correct if the legs were equal at any moment between the request and the read.
         let before = equal.load(Ordering::Acquire);
         let chosen = published.readable(0, 512).has(1);
         assert!(!chosen || before || equal.load(Ordering::Acquire));
@@ -89,7 +89,7 @@ fn the_thread_of_a_mirror_finds_each_message_without_a_needless_wait() {
             if sent.load(Ordering::Relaxed) == MESSAGES {
                 break;
             }
-            // Loom finds it if nobody writes to the event any more.
+            // Loom detects that the event is never written again.
             event.wait();
             alarm.mute();
         }

@@ -44,8 +44,7 @@ fn a_queue_reads_whole_units_of_equal_regions_from_legs_in_sync() {
     assert_eq!(published.in_sync(), legs(&[2]));
 }
 
-/// The state machine drops leg 1 while it was the only one that a region was not copied to, and takes it back after it
-/// was copied.
+/// The state machine drops leg 1, the only leg that lacked a copy of a region, and re-adds it after it was copied.
 #[test]
 fn a_region_that_is_unmarked_was_copied_to_all_legs_that_are_returned() {
     const ROUNDS: usize = 20_000;
@@ -68,7 +67,7 @@ fn a_region_that_is_unmarked_was_copied_to_all_legs_that_are_returned() {
         let (mut seen, mut last) = (0, false);
         while !last {
             last = ended.load(Ordering::Acquire);
-            // What is read from leg 1 is right if the legs were equal at any moment between the choice and now.
+            // A read from leg 1 is correct if the legs were equal at any moment between the choice and now.
             let before = changes.load(Ordering::Acquire);
             let chosen = published.readable(0, 512).has(1);
             seen += usize::from(chosen);
@@ -84,14 +83,14 @@ fn places_are_passed_on_to_waiting_queues_in_turn() {
     let board = Board::new(3, 2);
     assert!(board.take(0, 5) && board.take(0, 5));
     assert!(!board.take(0, 5) && !board.take(1, 5) && !board.take(2, 5) && !board.take(1, 5));
-    // Another leg has places of its own.
+    // Another leg has its own places.
     assert!(board.take(1, 4));
     assert_eq!(board.give_back(0, 5), Some(1));
     assert!(!board.take(0, 5), "it is not free");
     assert!(board.take(1, 5));
     assert_eq!(board.give_back(1, 5), Some(2));
     assert_eq!(board.give_back(0, 5), Some(0));
-    // Who does not need it any more passes it on.
+    // A queue that no longer needs it passes it on.
     assert!(!board.take(1, 5));
     assert!(board.take_granted(2, 5) && !board.take_granted(2, 5));
     assert_eq!(board.give_back(2, 5), Some(1));
@@ -138,7 +137,7 @@ fn no_wake_up_is_lost_and_no_more_places_are_used_than_there_are() {
                     thread::yield_now();
                     used.fetch_sub(1, Ordering::SeqCst);
                     board.give_back(queue, 0).into_iter().for_each(wake);
-                    // A place that came too late.
+                    // A place granted too late.
                     while board.take_granted(queue, 0) {
                         board.give_back(queue, 0).into_iter().for_each(wake);
                     }
@@ -173,7 +172,7 @@ fn a_policy_sees_the_sum_of_all_queues() {
     );
     assert_eq!((view.last_offset, view.last_end), (8192, 12288));
     assert_eq!(board.commands_of_others(3), 1);
-    // The other queue goes on where the leg is.
+    // The other queue continues where the leg is.
     queues[0].push(1, Transfer::Read, 12288, 4096, 0);
     assert_eq!(queues[0].issue(0).map(|command| command.first), Some(1));
     assert_eq!(queues[0].withdraw(), Some(0));
