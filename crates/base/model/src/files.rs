@@ -99,7 +99,7 @@ pub struct Files {
     pub read_only: bool,
     /// fsync laid-out files before the jobs start.
     pub fsync_on_layout: bool,
-    /// Drop cached pages of the files once, when the job starts.
+    /// Drop cached pages of the files before each pass over them.
     pub invalidate: bool,
     /// Read the files into the cache before the jobs start.
     #[serde(default)]

@@ -125,7 +125,6 @@ What follows “fio” is its own behaviour. Other rows clarify, warn or refuse.
 | `ioengine=null` with several files and `filesize`, without `size` | whole blocks of each file; fio adds their sizes up first |
 | `ioengine=mmap` with `direct=1` | `direct` has no effect, with a warning; fio: msync(2) after each op |
 | `ioengine=mmap` with `create_on_open=1` | an error: a mapped file cannot grow |
-| `invalidate` with `loops`, `time_based` or `io_size` | pages are dropped once, when the job starts; fio: before each pass |
 | `create_on_open` with reads and writes | a read beyond the end is an op of 0 bytes; fio: EIO with synchronous engines |
 | `create_fsync=0` | files are synced before their pages are dropped, unless `invalidate=0`; fio leaves dirty pages in the cache |
 | `fill_fs` with `fallocate` | space is reserved, and without it the job fails; fio reserves none |
@@ -145,6 +144,8 @@ What follows “fio” is its own behaviour. Other rows clarify, warn or refuse.
 | random map with `bsrange` or `bssplit` | each byte is accessed once per pass; an op that would meet used blocks ends before them. Draws differ from fio's, and the number of ops by some percent |
 | different smallest blocks for reads and writes, or `bs=4k,64k` with one direction | offsets are multiples of each direction's smallest block; fio counts in the smallest of all, and ends some of these jobs early |
 | `rwmixread`, `percentage_random` | the same shares by other draws; the number of reads differs by some ops |
+| a `size` that is not a multiple of `bs`, within a longer file | whole blocks within `size`; fio: sequential jobs do one more, beyond it |
+| random map with `loops` or `io_size` | each pass has an order of its own; fio repeats that of the first |
 | `rw=randread:N` where the block size does not divide `size` | continues; fio ends the job at the partial block |
 | `random_distribution=sequence` | a list of up to 64 blocks of each file, which repeats; fio continues it from file to file, and ends the job |
 | `serialize_overlap` | applies within a file; fio: also to ops on different files with overlapping offsets |
@@ -168,6 +169,7 @@ What follows “fio” is its own behaviour. Other rows clarify, warn or refuse.
 
 | input | iodyno |
 |---|---|
+| `zonesize`, `zonerange` or `zoneskip` in percent | an error; fio reads `25%` as 2^64 − 26 bytes |
 | `zonesize` without `zonemode` | strided zones, with a warning; fio 3.42 refuses it |
 | a last strided zone that the end of the file cuts off | a sequential job ends there or begins its next pass; a random one stays within the zone, where fio ends the job at the first draw beyond it |
 | `zonemode=strided` with `offset` or `size` within a longer file | zones stay within the region; fio: they reach the end of the file |

@@ -84,6 +84,7 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
             }
             let (driver, stream) = (&mut self.driver, &mut self.stream);
             driver.drain(stream, counters, PATIENCE_NS)?;
+            driver.drop_all_pages();
             let mut checks = ListStream(driver.checks().into_iter());
             let ended = driver.drive(&mut checks, counters, until)?;
             driver.drain(&mut checks, counters, PATIENCE_NS)?;
@@ -142,6 +143,7 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
                 let checked = |verify: &Verify| verify.do_verify && !verify.only;
                 let written = blocks.access.writes && blocks.verify.as_ref().is_some_and(checked);
                 if written && usable(steps) {
+                    self.driver.drop_all_pages();
                     let checks = self.driver.checks().into_iter();
                     self.list(steps, Step::VerifyPass, checks);
                 }

@@ -172,6 +172,8 @@ pub(crate) struct Driver<'a, B, C> {
     /// The latencies of read, write, trim and sync above which the job fails, ns.
     max_latency_ns: [u64; 4],
     bad_block_fails: bool,
+    /// As in [`Parts`].
+    cached: Vec<(u64, u64)>,
     shared: &'a CloneShared,
     /// The ops in flight, readable by other threads.
     seen: Arc<OpsInFlight>,
@@ -238,6 +240,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) writes: bool,
     /// Whether a bad block fails the job.
     pub(crate) bad_block_fails: bool,
+    /// Regions (offset, length) of the files whose cached pages are dropped before each pass; empty: none are.
+    pub(crate) cached: Vec<(u64, u64)>,
     pub(crate) shared: &'a CloneShared,
     pub(crate) names: Vec<String>,
     pub(crate) filler: Filler,
@@ -369,6 +373,11 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         self.free.pop_back();
         let state = &mut self.slots[slot as usize];
         (state.moved, state.first_submitted) = (0, 0);
+        if state.issue.begins_pass {
+            let file = state.issue.op.file;
+            self.drop_pages(file);
+        }
+        let state = &mut self.slots[slot as usize];
         if let Some(priorities) = &mut self.priorities {
             state.issue.op.priority = priorities.draw(&state.issue);
         }
@@ -391,6 +400,19 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         if self.capabilities.submits_apart {
             self.issued.push(slot);
         }
+    }
+
+    /// Before a pass over a file: drops its cached pages, if the job asks for it.
+    #[cold]
+    fn drop_pages(&mut self, file: u32) {
+        if let Some((offset, length)) = self.cached.get(file as usize) {
+            self.backend.drop_pages(file, *offset, *length);
+        }
+    }
+
+    /// Before the written blocks of all files are verified.
+    pub(crate) fn drop_all_pages(&mut self) {
+        (0..self.cached.len() as u32).for_each(|file| self.drop_pages(file));
     }
 
     /// Counts a turn with `count` completions that asked for at least `min`.
@@ -585,6 +607,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             }),
             job: parts.job,
             bad_block_fails: parts.bad_block_fails,
+            cached: parts.cached,
             shared: parts.shared,
             seen: parts.shared.show_in_flight(parts.names, depth),
             slots: vec![idle; depth as usize].into_boxed_slice(),

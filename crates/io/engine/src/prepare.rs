@@ -4,7 +4,9 @@ mod zones;
 
 use std::sync::Arc;
 
-use iodyno_model::{Amount, Blocks, Distribution, EngineKind, Job, Memory, Order, SharedFiles};
+use iodyno_model::{
+    Amount, Blocks, Distribution, EngineKind, FileAdvice, Job, Memory, Order, SharedFiles,
+};
 use iodyno_sys::memory::{Arena, Pages, SharedMemory};
 use iodyno_sys::vhost_user::Service;
 use iodyno_sys::{
@@ -63,6 +65,14 @@ pub(crate) fn blocks(
         // As in fio, the first bad block ends the job.
         bad_block_fails: !job.errors.continue_verify
             || blocks.verify.as_ref().is_some_and(|verify| verify.fatal),
+        cached: match blocks.files.invalidate && !blocks.engine.direct {
+            true => spec
+                .files
+                .iter()
+                .map(|file| (file.base, file.length))
+                .collect(),
+            false => Vec::new(),
+        },
         shared,
         names: names(&spec),
         filler: Filler::new(&job.buffers, spec.seed ^ CONTENT),
@@ -110,6 +120,7 @@ pub(crate) fn shared_files(
         writes: rule.mode.writes(),
         // As in sysbench.
         bad_block_fails: !job.errors.continue_verify,
+        cached: Vec::new(),
         shared,
         names: names(&spec),
         filler: Filler::new(&job.buffers, spec.seed ^ CONTENT),
@@ -210,6 +221,14 @@ fn on_backend<S: CloneStream>(
                 .zip(regions)
                 .map(|(file, (base, length))| (file, base, length));
             let mapped = MappedFiles::new(files.collect(), writable)?;
+            let job = bound.spec.job.work.blocks();
+            if let Some(blocks) = job.filter(|blocks| blocks.files.advise) {
+                mapped.advise(match blocks.files.advice {
+                    Some(FileAdvice::Random) => true,
+                    Some(FileAdvice::Sequential) => false,
+                    Some(FileAdvice::NoReuse) | None => blocks.access.order == Order::Random,
+                });
+            }
             work(SyncBackend::new(mapped, arena), clock, bound, parts)
         }
         EngineKind::Falloc | EngineKind::Ftruncate => {

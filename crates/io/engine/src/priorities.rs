@@ -127,6 +127,7 @@ mod tests {
             intended: None,
             checked: false,
             counted: true,
+            begins_pass: false,
         };
         let mut priorities = Priorities::of(&job, 7).unwrap();
         let mut counts = [0; 4];

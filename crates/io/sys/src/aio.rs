@@ -317,6 +317,10 @@ impl Backend for AioBackend {
         Ok(())
     }
 
+    fn drop_pages(&mut self, file: u32, offset: u64, length: u64) {
+        file::drop_pages(&self.files[file as usize], offset, length);
+    }
+
     fn cancel_all(&mut self) {
         for block in &mut self.blocks {
             let mut event = Event::default();

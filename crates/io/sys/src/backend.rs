@@ -205,6 +205,10 @@ pub trait Backend {
         completions: &mut Completions,
     ) -> Result<(), BackendError>;
 
+    /// Drops the cached pages of a range of a file. The kernel keeps dirty ones and begins to write them. Backends
+    /// without files of the host have none.
+    fn drop_pages(&mut self, _file: u32, _offset: u64, _length: u64) {}
+
     /// Requests cancellation of all ops in flight. Their completions are still returned by
     /// [`Backend::turn`].
     fn cancel_all(&mut self);

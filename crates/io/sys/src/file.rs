@@ -155,6 +155,14 @@ pub fn close(file: OwnedFd) -> i32 {
     status(unsafe { libc::close(file.into_raw_fd()) })
 }
 
+/// posix_fadvise: the pages of the range are not needed. An error is ignored: it is a hint.
+pub(crate) fn drop_pages(file: &File, offset: u64, length: u64) {
+    let (offset, length) = (offset as libc::off_t, length as libc::off_t);
+    let descriptor = file.descriptor.as_raw_fd();
+    // SAFETY: the arguments are plain numbers.
+    unsafe { libc::posix_fadvise(descriptor, offset, length, libc::POSIX_FADV_DONTNEED) };
+}
+
 /// fsync, or fdatasync: 0, or −errno.
 pub(crate) fn sync(file: &OwnedFd, data_only: bool) -> i32 {
     // SAFETY: an open descriptor.

@@ -32,6 +32,12 @@ impl MappedFiles {
             .collect::<Result<_, BackendError>>()?;
         Ok(MappedFiles { files })
     }
+
+    /// Tells the kernel the order of the accesses, which determines how much it reads around a missing page. The
+    /// advice on the file does not apply to mappings.
+    pub fn advise(&self, random: bool) {
+        self.files.iter().for_each(|(_, file)| file.advise(random));
+    }
 }
 
 impl SyncExecutor for MappedFiles {
@@ -53,6 +59,12 @@ impl SyncExecutor for MappedFiles {
             OpKind::Fdatasync => mapped.sync(),
             OpKind::Fsync => file::sync(&file.descriptor, false),
         }
+    }
+
+    fn drop_pages(&mut self, file: u32, offset: u64, length: u64) {
+        let (file, mapped) = &self.files[file as usize];
+        mapped.unmap_pages();
+        file::drop_pages(file, offset, length);
     }
 }
 
@@ -136,6 +148,23 @@ impl MappedFile {
             );
         }
         true
+    }
+
+    /// madvise of the whole mapping. An error is ignored: it is a hint.
+    fn advise(&self, random: bool) {
+        let advice = match random {
+            true => libc::MADV_RANDOM,
+            false => libc::MADV_SEQUENTIAL,
+        };
+        // SAFETY: our own mapping, whose content the advice does not change.
+        unsafe { libc::madvise(self.start.as_ptr().cast(), self.length, advice) };
+    }
+
+    /// Removes all pages from the mapping, without which the kernel keeps them in its cache. A later access maps them
+    /// again, with the data of the file.
+    fn unmap_pages(&self) {
+        // SAFETY: our own mapping, which is shared: nothing that was written to it is lost.
+        unsafe { libc::madvise(self.start.as_ptr().cast(), self.length, libc::MADV_DONTNEED) };
     }
 
     /// msync(MS_SYNC) of the whole mapping: 0, or −errno.

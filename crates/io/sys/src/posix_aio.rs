@@ -214,6 +214,10 @@ impl Backend for PosixAioBackend {
         }
     }
 
+    fn drop_pages(&mut self, file: u32, offset: u64, length: u64) {
+        file::drop_pages(&self.files[file as usize], offset, length);
+    }
+
     fn cancel_all(&mut self) {
         for file in &self.files {
             // SAFETY: an open descriptor; a null block means all ops of the descriptor. Only ops that were

@@ -78,6 +78,9 @@ impl SyncCalls for Pvsync2 {
 pub trait SyncExecutor {
     /// Executes the op on its part of the slot's buffer. Returns bytes, or −errno.
     fn execute(&mut self, op: &Op, buffer: &mut [u8]) -> i32;
+
+    /// As [`Backend::drop_pages`].
+    fn drop_pages(&mut self, _file: u32, _offset: u64, _length: u64) {}
 }
 
 /// Executes ops by system calls on open files.
@@ -100,6 +103,10 @@ impl<S: SyncCalls> SyncExecutor for SystemCalls<S> {
             OpKind::Fsync => file::sync(&file.descriptor, false),
             OpKind::Fdatasync => file::sync(&file.descriptor, true),
         }
+    }
+
+    fn drop_pages(&mut self, file: u32, offset: u64, length: u64) {
+        file::drop_pages(&self.files[file as usize], offset, length);
     }
 }
 
@@ -204,6 +211,10 @@ impl<E: SyncExecutor> Backend for SyncBackend<E> {
         completions.submitted = 1;
         completions.push(slot, result, submitted, completed);
         Ok(())
+    }
+
+    fn drop_pages(&mut self, file: u32, offset: u64, length: u64) {
+        self.executor.drop_pages(file, offset, length);
     }
 
     fn cancel_all(&mut self) {}

@@ -302,17 +302,17 @@ impl Files {
             .collect()
     }
 
-    /// Drops the cached pages of files whose jobs request it, once per file. Dirty pages are written first.
+    /// Drops the cached pages of files whose jobs request it. Dirty pages are written first, except those of a device
+    /// that is only read and can belong to other processes. The jobs drop pages again before each pass.
     pub(crate) fn invalidate(&self) {
         for file in self.list.iter().filter(|file| file.wanted.invalidate) {
             let descriptor = file.admitted.as_fd();
-            // A device that is only read may be in use by other processes; their cache is kept.
-            let ours = match file.admitted.kind {
+            let written = match file.admitted.kind {
                 Kind::File => true,
                 Kind::BlockDevice(_) => file.wanted.intent.changes(),
-                Kind::Folder | Kind::NullDevice => false,
+                Kind::Folder | Kind::NullDevice => continue,
             };
-            if ours && rustix::fs::fsync(descriptor).is_ok() {
+            if !written || rustix::fs::fsync(descriptor).is_ok() {
                 // If the kernel ignores the hint, the findings about caches report that.
                 let _ = fadvise(descriptor, 0, None, Advice::DontNeed);
             }
@@ -544,7 +544,7 @@ impl<'a> Opening<'a> {
             };
             Diagnostic::error(format!("cannot open `{shown}`{with}\n  cause: {error}")).hint(hint)
         })?;
-        if let (Some(advice), Kind::File) = (self.advice, admitted.kind) {
+        if let (Some(advice), Kind::File | Kind::BlockDevice(_)) = (self.advice, admitted.kind) {
             let _ = fadvise(&descriptor, 0, None, advice);
         }
         Ok(descriptor)

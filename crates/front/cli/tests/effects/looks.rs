@@ -30,14 +30,16 @@ pub(crate) const OPEN_FLAGS: Look = Look::calls("open flags", |run| {
     joined(flags.into_iter().map(|(_, flags)| flags))
 });
 
-/// The calls of the threads that do the ops, on files of the folder.
+/// The calls of the threads that do the ops, on files of the folder, without those that drop cached pages.
 pub(crate) const CALLS: Look = Look::calls("system calls", |run| {
-    let main = main_thread(run);
-    joined(
-        on_files(run)
-            .filter(|call| Some(call.thread) != main)
-            .map(shown),
-    )
+    let calls = of_workers(run);
+    joined(calls.filter(|call| call.name != "fadvise64").map(shown))
+});
+
+/// The first calls of the threads that do the ops, on files of the folder, without those of libaio and io_uring.
+pub(crate) const PASSES: Look = Look::calls("system calls", |run| {
+    let calls = of_workers(run).filter(|call| !call.name.starts_with("io_"));
+    joined(calls.take(8).map(shown))
 });
 
 /// The calls of the thread that makes the files, on files of the folder.
@@ -53,6 +55,17 @@ pub(crate) const LAYOUT: Look = Look::calls("system calls of the layout", |run| 
 /// The same of all threads, in their order.
 pub(crate) const ALL_CALLS: Look =
     Look::calls("system calls", |run| joined(on_files(run).map(shown)));
+
+/// The advice on the order of accesses to mapped files.
+pub(crate) const MAPPED: Look = Look::calls("system calls", |run| {
+    let advice = run.calls.iter().filter(|call| call.name == "madvise");
+    let known = ["MADV_SEQUENTIAL", "MADV_RANDOM"];
+    joined(
+        advice
+            .filter(|call| known.contains(&&*call.arguments[2]))
+            .map(|call| call.arguments[1..].join("+")),
+    )
+});
 
 /// How requests are passed to the kernel and reaped, by libaio and io_uring: the last ring is that of the job.
 pub(crate) const QUEUE: Look = Look::calls("system calls", |run| {
@@ -265,6 +278,11 @@ fn main_thread(run: &Run) -> Option<u32> {
         .map(|call| call.thread)
 }
 
+fn of_workers(run: &Run) -> impl Iterator<Item = &Call> {
+    let main = main_thread(run);
+    on_files(run).filter(move |call| Some(call.thread) != main)
+}
+
 fn on_files(run: &Run) -> impl Iterator<Item = &Call> {
     let quiet = ["close", "ioctl"];
     let own = |call: &Call| {
@@ -300,7 +318,8 @@ fn shown(call: &Call) -> String {
             )
         }
         "fallocate" => format!("fallocate({},{})", flags(1, "FALLOC_FL_"), range(2, 3)),
-        "fadvise64" => format!("fadvise({})", flags(3, "POSIX_FADV_")),
+        "fadvise64" if argument(2) == "0" => format!("fadvise({})", flags(3, "POSIX_FADV_")),
+        "fadvise64" => format!("fadvise({},{})", flags(3, "POSIX_FADV_"), range(1, 2)),
         "ftruncate" => format!("ftruncate({})", bytes(1)),
         "read" | "write" => format!("{}({})", call.name, bytes(2)),
         "mmap" => format!("mmap({})", bytes(1)),

@@ -37,7 +37,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("create_fsync", Boolean, "Syncs files after layout.",
         |draft, value| value.boolean().map(|it| draft.blocks.files.fsync_on_layout = it)).default("1"),
     ignored("create_serialize", Boolean, "Lays out the files of one job after the other.", "files are laid out before the measurement, and timed separately"),
-    honoured("invalidate", Boolean, "Drops cached pages of the files once, when the job starts.",
+    honoured("invalidate", Boolean, "Drops cached pages of the files when the job starts, and before each further pass over a file and before a verify pass (not with `direct=1`).",
         |draft, value| value.boolean().map(|it| draft.blocks.files.invalidate = it)).default("1"),
     honoured("fsync_on_close", Boolean, "fsync before each close.",
         |draft, value| value.boolean().map(|it| draft.blocks.files.fsync_on_close = it)).default("0"),

@@ -27,6 +27,7 @@ const BEGIN: u64 = SECOND;
 /// A clone that reads and does not verify.
 fn parts<'a>(job: &Arc<Job>, blocks: &Blocks, shared: &'a CloneShared) -> Parts<'a> {
     Parts {
+        cached: Vec::new(),
         job: job.clone(),
         engine: blocks.engine.clone(),
         writes: false,

@@ -83,6 +83,11 @@ impl BlockMap {
         }
     }
 
+    /// Whether all blocks are used, so that a new pass begins.
+    pub(super) fn is_full(&self) -> bool {
+        self.levels.last().is_none_or(|top| top[0] == u64::MAX)
+    }
+
     /// Uses up to `most` (at least 1) unused blocks in a row, the first of them drawn. Returns the first, and how many.
     /// If all blocks are used, a new pass begins.
     pub(super) fn take(&mut self, most: u64, random: &mut impl Rng) -> (u64, u64) {

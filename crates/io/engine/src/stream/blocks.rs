@@ -187,6 +187,12 @@ impl BlockDraw {
         }
     }
 
+    /// Whether a pass over the map began with the last draw.
+    #[inline(always)]
+    pub(super) fn begins_pass(&self) -> bool {
+        matches!(self, BlockDraw::Map { place: 1, .. })
+    }
+
     /// Draws the next block.
     #[inline(always)]
     pub(super) fn next(&mut self, random: &mut impl Rng) -> u64 {

@@ -299,6 +299,7 @@ impl JobStream {
             intended: None,
             checked: false,
             counted: true,
+            begins_pass: false,
         })
     }
 
@@ -374,6 +375,7 @@ impl JobStream {
             self.passes_left -= 1;
             (offset, length) = region.next(direction, drawn.min(left), &mut self.random);
         }
+        let begins_pass = region.begins_pass();
         self.issued_bytes += length;
         self.issued_ops += 1;
         let (kind, checked) = match direction {
@@ -396,6 +398,7 @@ impl JobStream {
             intended: due.and_then(|due| NonZeroU64::new(self.start.saturating_add(due))),
             checked,
             counted: true,
+            begins_pass,
         };
         true
     }
@@ -438,6 +441,7 @@ impl JobStream {
             intended: None,
             checked,
             counted: !checked,
+            begins_pass: false,
         })
     }
 

@@ -36,6 +36,41 @@ fn issued(job: Job, regions: &[(u64, u64)], budget: u64) -> Vec<(u32, u64, u64, 
     ops
 }
 
+/// Runs a job as above. Returns the numbers of the ops with which passes over 4 blocks begin.
+fn passes(job: &Job) -> Vec<usize> {
+    let region = [(4 * KIB, 16 * KIB)];
+    let mut stream = JobStream::new(job, job.work.blocks().unwrap(), &region, 40 * KIB, 5);
+    let mut place = super::super::end_sync(OpKind::Fsync, 0);
+    let mut begins = Vec::new();
+    while stream.next(0, 0, &mut place) == Next::Op {
+        stream.completed(0, true);
+        begins.push(place.begins_pass);
+    }
+    (0..begins.len()).filter(|number| begins[*number]).collect()
+}
+
+#[test]
+fn a_pass_begins_when_each_block_was_used() {
+    assert_eq!(passes(&sequential(true, false)), [0, 4, 8]);
+    let mut job = random_reads(1);
+    assert_eq!(passes(&job), [0, 4, 8]);
+    blocks(&mut job).access.writes = true;
+    assert_eq!(passes(&job), [0, 4, 8], "one map of reads and writes");
+    blocks(&mut job).access.random_map = false;
+    assert_eq!(passes(&job), [0]);
+    let mut job = sequential(true, false);
+    blocks(&mut job).access.sequence = Some(MixSequence::Skip(4096));
+    assert_eq!(passes(&job), [0]);
+    let mut job = random_reads(1);
+    blocks(&mut job).access.block_sizes = PerDirection::all(BlockSizes::Range {
+        min: 4 * KIB,
+        max: 16 * KIB,
+        unaligned: false,
+    });
+    let used = passes(&job);
+    assert!(used[0] == 0 && used[1] <= 4 && used.len() >= 3, "{used:?}");
+}
+
 fn sequential(reads: bool, writes: bool) -> Job {
     let mut job = random_reads(1);
     blocks(&mut job).access.order = Order::Sequential;

@@ -38,6 +38,7 @@ pub fn end_sync(kind: OpKind, file: u32) -> Issue {
         intended: None,
         checked: false,
         counted: false,
+        begins_pass: false,
     }
 }
 
@@ -56,5 +57,6 @@ pub fn checked_read((file, offset, length): (u32, u64, u32)) -> Issue {
         intended: None,
         checked: true,
         counted: false,
+        begins_pass: false,
     }
 }

@@ -45,6 +45,8 @@ pub struct Issue {
     pub checked: bool,
     /// Whether its latency and bytes are recorded.
     pub counted: bool,
+    /// Whether a pass over its file begins with it.
+    pub begins_pass: bool,
 }
 
 /// The result of asking a stream for the next op.

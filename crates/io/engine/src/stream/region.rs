@@ -45,6 +45,9 @@ pub(super) struct Region {
     /// The random map of all directions if the lengths of ops differ.
     map: Option<BlockMap>,
     precondition: Option<PreconditionDraw>,
+    /// Whether a pass over the region began since this was last asked. As in fio, strided zones, ops with gaps and
+    /// draws without a map have no passes after the first.
+    new_pass: bool,
 }
 
 impl Region {
@@ -149,7 +152,14 @@ impl Region {
             zoned,
             map: map.flatten(),
             precondition,
+            new_pass: true,
         }
+    }
+
+    /// Whether a pass over the region begins with the op that was drawn last.
+    #[inline(always)]
+    pub(super) fn begins_pass(&mut self) -> bool {
+        std::mem::take(&mut self.new_pass)
     }
 
     /// Takes over what the zones of a device contain, bytes of each.
@@ -178,10 +188,12 @@ impl Region {
         if self.simple[index] {
             let draw = if self.shared_map { 0 } else { index };
             let offset = self.base + self.draws[draw].next(random) * self.units[index];
+            self.new_pass |= self.draws[draw].begins_pass();
             return (offset, length);
         }
         if let Some(map) = &mut self.map {
             let unit = self.units[index];
+            self.new_pass |= map.is_full();
             let (first, blocks) = map.take(length.div_ceil(unit), random);
             return (self.base + first * unit, length.min(blocks * unit));
         }
@@ -313,6 +325,7 @@ impl Region {
         let draw = if self.shared_map { 0 } else { index };
         let unit = self.units[index];
         let offset = self.draws[draw].next(random) * unit;
+        self.new_pass |= self.draws[draw].begins_pass();
         if let Some(MixSequence::Every(count)) = self.sequence {
             let left = if left > 0 { left } else { count };
             self.held[index] = (offset, left.saturating_sub(1));
@@ -339,7 +352,10 @@ impl Region {
                     0
                 }
             }
-            _ if last + length > self.length => 0,
+            _ if last + length > self.length => {
+                self.new_pass = true;
+                0
+            }
             _ => last,
         }
     }

@@ -79,6 +79,7 @@ impl OpStream for ReplayStream {
             intended: due.and_then(NonZeroU64::new),
             checked: false,
             counted: true,
+            begins_pass: false,
         };
         self.next += 1;
         self.issued += 1;

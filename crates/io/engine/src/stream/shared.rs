@@ -287,6 +287,7 @@ fn transfer(place: &Place, writes: bool, intended: Option<NonZeroU64>, checks: b
         intended,
         checked: checks && !writes,
         counted: true,
+        begins_pass: false,
     }
 }
 

@@ -216,6 +216,7 @@ pub(super) fn reset(op: Op) -> Issue {
         intended: None,
         checked: false,
         counted: false,
+        begins_pass: false,
     }
 }
 

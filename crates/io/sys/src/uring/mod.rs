@@ -399,6 +399,10 @@ impl Backend for UringBackend {
         Ok(())
     }
 
+    fn drop_pages(&mut self, file: u32, offset: u64, length: u64) {
+        file::drop_pages(&self.files[file as usize], offset, length);
+    }
+
     fn cancel_all(&mut self) {
         self.rings.cancel_all();
     }
