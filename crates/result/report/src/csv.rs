@@ -16,8 +16,8 @@ pub(crate) fn number(value: Option<f64>) -> String {
     }
 }
 
-/// The text of a field. Newlines are replaced, for tools that read line by line. Spreadsheets take text that begins
-/// with a sign for a formula, and run it: an apostrophe is put before it. Numbers are not changed.
+/// The text of a field. Newlines are replaced, for tools that read line by line. Spreadsheets run text that begins with
+/// a sign as a formula, so an apostrophe is put before it. Numbers are not changed.
 pub(crate) fn text(field: &str) -> String {
     let mut field = sanitize(field);
     if field.trim_start().starts_with(['=', '+', '-', '@']) && !is_numeric(&field) {
@@ -36,7 +36,7 @@ fn quoted(field: &str) -> String {
     }
 }
 
-/// Whether a field consists of numbers, also several of them, with a unit or a percent sign: `-3`, `+1.5%`, `-1;;2e-9`.
+/// Whether a field consists of one or several numbers, with a unit or a percent sign: `-3`, `+1.5%`, `-1;;2e-9`.
 fn is_numeric(field: &str) -> bool {
     field
         .chars()

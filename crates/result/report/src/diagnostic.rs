@@ -1,4 +1,4 @@
-//! Diagnostics of the user's input: what is wrong, where, and what to do.
+//! Diagnostics of the user's input: the error, its position, and a hint.
 
 use iodyno_model::{Diagnostic, Place, Severity};
 use serde::Serialize;

@@ -85,7 +85,7 @@ fn results(imported: &Imported, most: usize, style: Style) -> String {
     text
 }
 
-/// Rows in a summary. Nobody reads more, and a text can contain a million results with different names.
+/// Rows in a summary. More would not be read, and a text can contain a million results with different names.
 const MOST_ROWS: usize = 1000;
 
 fn further(dimensions: &BTreeMap<String, String>) -> String {
@@ -231,7 +231,7 @@ fn said(imported: &Imported, style: Style) -> String {
     text
 }
 
-/// A statement, and what the figures of its write-up show.
+/// A statement, and the contradicting figures of its write-up.
 pub(crate) fn contradiction(found: &Contradiction) -> String {
     let against = match found.against.line == found.at.line {
         true => String::new(),

@@ -5,7 +5,7 @@ use iodyno_units::{Bytes, Nanos, Rate, counted, grouped};
 
 use crate::style::{Paint, Style, cut, ended, width};
 
-/// What a line tells of a direction.
+/// The parts of a line about a direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Detail {
     /// Its rate alone, and errors.

@@ -19,7 +19,7 @@ const NAMED: usize = 3;
 /// Targets with this admission that are listed; further ones are counted.
 const LISTED: usize = 8;
 
-/// A plan, and what is known of it elsewhere.
+/// A plan, and related data.
 #[derive(Debug)]
 pub struct PlanView<'a> {
     /// The plan.

@@ -1,4 +1,4 @@
-//! What an experiment will do, as text for `--dry-run`: the storage that is made, space and time, and every trial in
+//! The schedule of an experiment as text for `--dry-run`: the storage that is made, space and time, and every trial in
 //! order.
 
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ pub(crate) fn summary(plan: &Plan, schedule: &Schedule, style: Style) -> String 
     text
 }
 
-/// The lines after the workloads: the trials by round. Rounds in which only searches have trials are all alike, and not
+/// The lines after the workloads: the trials by round. Rounds with only trials of searches are all alike, and not
 /// listed.
 pub(crate) fn trials(plan: &Plan, schedule: &Schedule, style: Style) -> String {
     let alone = plan.configurations.len() == 1;
@@ -424,7 +424,7 @@ fn grows_in(configuration: &Configuration, folder: &Path) -> bool {
         && layers.any(|layer| matches!(layer, Layer::Directory { path } if path == folder))
 }
 
-/// What kind of time the trials take, if it is not that of a clock.
+/// The kind of time that the trials take, if it is not that of a clock.
 fn virtual_time(plan: &Plan) -> &'static str {
     let mut cells = (plan.each_cell()).map(|(_, workload)| workload.in_virtual_time());
     match (cells.clone().any(|it| it), cells.all(|it| it)) {

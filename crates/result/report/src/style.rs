@@ -45,7 +45,7 @@ pub fn safe_text(text: &str, color: bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// What the terminal can show. The caller reads the environment (`NO_COLOR`, the terminal's width, the locale).
+/// The capabilities of the terminal. The caller reads the environment (`NO_COLOR`, the terminal's width, the locale).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Escape sequences for colour.

@@ -61,7 +61,7 @@ fn with_digits(value: f64, unit: &Unit, bandwidth: BandwidthUnit, digits: usize)
         .to_owned()
 }
 
-/// As in the table of a trial: MiB with one decimal if that has three or four digits.
+/// Like in the table of a trial: MiB, with one decimal for three or four digits.
 fn bytes(bytes: f64) -> String {
     let mib = bytes / f64::from(1 << 20);
     match mib {

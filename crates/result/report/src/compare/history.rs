@@ -20,8 +20,8 @@ const PICTURE: usize = 28;
 /// Facts that are named after a change, at most.
 const MOST_FACTS: usize = 6;
 
-/// Each history as a table with a row for each run, a line for each change, and what the newest run is. `offset_s`: of
-/// local time from UTC at an instant. Ends with a newline.
+/// Each history as a table with a row for each run, a line for each change, and a sentence about the newest run.
+/// `offset_s`: offset of local time from UTC at an instant. Ends with a newline.
 pub fn history(histories: &[History], offset_s: &dyn Fn(u64) -> i32, style: Style) -> String {
     let each = histories.iter().map(|it| one(it, offset_s, style));
     trimmed(&each.collect::<Vec<_>>().join("\n"))
@@ -161,7 +161,7 @@ pub fn drift_words(history: &History, drift: &HistoryDrift) -> String {
     )
 }
 
-/// What the newest run is, in a sentence.
+/// A sentence about the newest run.
 pub fn newest_words(history: &History) -> String {
     let point = |place: usize| history.points.get(place).map_or("", |point| &point.run);
     let last = sanitize(point(history.points.len().saturating_sub(1)));
@@ -203,7 +203,7 @@ fn span(points: &[HistoryPoint]) -> (f64, f64) {
     })
 }
 
-/// A line with the median as a dot on its interval. The scale is that of all runs and does not begin at zero.
+/// A line with the median as a dot on its interval. All runs share the scale, which does not begin at zero.
 fn picture(median: &Estimated, (low, high): (f64, f64), style: Style) -> String {
     if !(high > low && median.value.is_finite()) {
         return String::new();

@@ -40,7 +40,7 @@ object!(Document<'a>(it in &'a Comparison) {
     // Facts that only one side has.
     unknown: it.unknown,
     claims: list(&it.claims, ClaimView),
-    // Of workloads whose load was searched; their trials are not compared.
+    // Of workloads with a searched load; their trials are not compared.
     searches [opt]: &(!it.searches.is_empty()).then(|| list(&it.searches, AnswerView)),
     notes: it.notes,
 });
@@ -94,7 +94,7 @@ object!(RowView<'a>((comparison, row) in (&'a Comparison, &'a ComparedRow)) {
     metric: MetricView(&row.metric),
     // Benjamini–Hochberg instead of Holm.
     exploratory: row.exploratory,
-    // No difference is expected: the row gives the noise floor.
+    // The row gives the noise floor: no difference is expected.
     floor_row: row.no_difference,
     noise_floor: row.floor,
     baseline: SideView(&row.baseline),

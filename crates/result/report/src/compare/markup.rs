@@ -27,7 +27,7 @@ pub fn html(comparison: &Comparison, shown: &ComparisonFormat) -> String {
     draw(comparison, shown, Markup::Html)
 }
 
-/// Lines as they are, in a block of GitHub's Markdown that they cannot end. Ends with a newline.
+/// Lines unchanged, in a block of GitHub's Markdown that they cannot end. Ends with a newline.
 pub fn markdown_block(text: &str) -> String {
     Markup::Markdown.block(text)
 }

@@ -73,7 +73,7 @@ pub struct ComparisonFormat {
 }
 
 impl ComparisonFormat {
-    /// The mean, if it was asked for and there are values.
+    /// The mean, if requested and there are values.
     fn mean_of(&self, values: &[f64]) -> Option<f64> {
         (self.mean && !values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }

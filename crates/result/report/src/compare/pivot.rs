@@ -2,8 +2,8 @@
 //! published.
 //!
 //! The compared dimension forms the outer columns if dimensions are to be printed across and the table fits; otherwise
-//! each side has a line of its own below its row. In narrower terminals, a cell loses the verdict's word, then the
-//! ratio, then its footnotes; at last each line becomes a block. Where a side has no trial, there is a blank.
+//! each side has its own line below its row. In narrower terminals, a cell loses the verdict's word, then the ratio,
+//! then its footnotes; finally each line becomes a block. A side without a trial is blank.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::table::{Cell, Column, Table};
 const GAP: usize = 2;
 const SIDE_GAP: usize = 4;
 
-/// What a cell has beside its value.
+/// The part of a cell besides its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Detail {
     /// `1.66× FASTER (1)`.
@@ -53,7 +53,7 @@ struct Grid {
     lines: Vec<(Vec<String>, Vec<Entry>)>,
 }
 
-/// A table for each section, and what its signs mean. Also returns the numbers of the footnotes that cells name.
+/// A table for each section, and a legend of its signs. Also returns the numbers of the footnotes that cells name.
 pub(super) fn pivot(view: &ViewModel, style: Style) -> (String, BTreeSet<usize>) {
     let mut text = String::new();
     let mut signs = false;
@@ -404,7 +404,7 @@ impl Grid {
         self
     }
 
-    /// The text, and its width; `None` if there is nothing to draw.
+    /// The text, and its width; `None` if nothing is drawn.
     fn draw(self, sides: Sides, style: Style) -> Option<(String, usize)> {
         let grid = self.with_units_as_heads().shown(style);
         let labels = grid.lines.first()?.0.len();

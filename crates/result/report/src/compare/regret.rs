@@ -11,7 +11,7 @@ use crate::json::{list, object, print};
 use crate::style::{Paint, Style, sanitize, trimmed};
 use crate::table::{Cell, Column, Markup, Table};
 
-/// What the signs of the cells mean.
+/// The legend of the cells' signs.
 const SIGNS: &str = "speed relative to the best of each row: - slower, = no difference that matters, ? undecided, * the best by all rounds";
 
 /// A table of the columns over all cells, one of the cells, and remarks. Ends with a newline.
@@ -224,7 +224,7 @@ pub fn regret_json(regret: &Regret) -> String {
 object!(RegretView<'a>(regret in &'a Regret) {
     schema: "iodyno.regret/1",
     name: regret.name,
-    // What the columns are, such as `configuration`.
+    // The dimension of the columns, such as `configuration`.
     dimension: regret.dimension,
     // Those in which all cells have all columns.
     rounds: regret.rounds,

@@ -143,7 +143,7 @@ fn notes(answers: &[SearchAnswer]) -> Vec<String> {
     answers.iter().flat_map(of_answer).collect()
 }
 
-/// What was measured at the loads of an answer: `oltp on ext4: at rate_iops 7.73k: p99 1.90 ms, 7.70k IOPS of each
+/// The measurements at the loads of an answer: `oltp on ext4: at rate_iops 7.73k: p99 1.90 ms, 7.70k IOPS of each
 /// stream`.
 fn found(answer: &SearchAnswer) -> Option<String> {
     let loads = [answer.highest.as_ref(), answer.knee.as_ref()];
@@ -224,7 +224,7 @@ fn load(answer: &SearchAnswer, load: Option<&Estimated>) -> String {
     )
 }
 
-/// `schema` = `iodyno.searches/1`: the answers of a run that has nothing to compare. Ends with a newline.
+/// `schema` = `iodyno.searches/1`: the answers of a run without a comparison. Ends with a newline.
 pub fn searches_json(name: &str, answers: &[SearchAnswer]) -> String {
     print(&SearchesView((name, answers)))
 }

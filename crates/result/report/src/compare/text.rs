@@ -1,6 +1,5 @@
-//! A comparison for the terminal. It is the first of these layouts that fits: one table, a table for each candidate,
-//! two lines for each row, a block for each row. If all sides
-//! belong into one table, [`super::pivot`] draws it.
+//! A comparison for the terminal, in the first of these layouts that fits: one table, a table for each candidate, two
+//! lines for each row, a block for each row. If all sides belong into one table, [`super::pivot`] draws it.
 
 use std::collections::BTreeSet;
 

@@ -35,7 +35,7 @@ pub(super) struct ViewModel {
     pub(super) footnotes: Vec<String>,
     /// Names of facts with the same value on all sides.
     pub(super) same: Vec<String>,
-    /// Facts that are known of one side only.
+    /// Facts known for one side only.
     pub(super) unknown: Vec<String>,
     /// Facts that differ; the attributes under test are marked.
     pub(super) differs: Vec<String>,
@@ -64,7 +64,7 @@ impl Candidate {
 }
 
 impl ViewModel {
-    /// The candidates whose verdicts are counted. A table with many columns shows itself how each of them compares.
+    /// The candidates whose verdicts are counted. A table with many columns itself shows how they compare.
     pub(super) fn summaries(&self) -> impl Iterator<Item = &Candidate> {
         let shown = !self.pivots || self.candidates.len() + 1 < MANY_COLUMNS;
         self.candidates.iter().filter(move |_| shown)
@@ -149,8 +149,8 @@ const EXPLORATORY: &str = "exploratory (Benjamini–Hochberg): confirm in a sepa
 /// From this number of columns on, all sides of a row are printed in one table.
 const MANY_COLUMNS: usize = 6;
 
-/// Whether all sides of a row belong into one table: dimensions or metrics are to be beside one another, or there are
-/// so many sides that a table for each would hide the others.
+/// Whether all sides of a row belong into one table: dimensions or metrics are to be printed side by side, or there are
+/// too many sides for a table each.
 fn pivots(comparison: &Comparison) -> bool {
     let question = &comparison.question;
     !question.across.is_empty()
@@ -216,7 +216,7 @@ pub(super) fn view(comparison: &Comparison, shown: &ComparisonFormat) -> ViewMod
     }
 }
 
-/// Footnotes that all results have are notes below the table: in each of many cells, their numbers would tell nothing.
+/// Turns footnotes that all results share into notes below the table: their numbers in many cells would be redundant.
 /// Also returns the other footnotes, and the notes.
 fn without_common(
     mut sections: Vec<Section>,
@@ -326,7 +326,7 @@ fn row_view(
     }
 }
 
-/// The median of a side with its interval and without it, each with the mean if it was asked for.
+/// The median of a side with its interval and without it, each with the mean if requested.
 fn medians(side: &Side, unit: &Unit, shown: &ComparisonFormat) -> [String; 2] {
     let Some(it) = &side.median else {
         return [String::new(), String::new()];

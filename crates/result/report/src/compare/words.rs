@@ -16,7 +16,7 @@ pub fn verdict_words(cell: &CandidateResult) -> String {
     words(cell, &cell.verdict)
 }
 
-/// The primary verdicts as sentences for someone who was not there: one for each, or for rows that have the same one.
+/// The primary verdicts as self-contained sentences: one for each, or for rows that have the same one.
 pub fn sentences(comparison: &Comparison) -> Vec<String> {
     let baseline = comparison.columns.first().map_or("", String::as_str);
     let mut found: Vec<(Vec<String>, String)> = Vec::new();

@@ -88,7 +88,7 @@ object!(TermView<'a>(it in &'a Term) {
     speed: EstimatedView(&it.factor),
     share: it.share,
     explains: it.explains(),
-    // It tells where the time went and not why.
+    // It says where the time went, not why.
     open: it.open,
     candidate_causes: list(&it.causes, CauseView),
 });

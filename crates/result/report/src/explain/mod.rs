@@ -95,20 +95,20 @@ struct Section {
     remarks: Vec<String>,
 }
 
-/// What is printed of an explanation.
+/// The printed parts of an explanation.
 struct Arranged {
     sections: Vec<Section>,
-    /// What concerns several comparisons, or none.
+    /// Remarks on several comparisons, or on none.
     remarks: Vec<String>,
 }
 
-/// Prints once what several comparisons share: the first reason of a family, why there is no explanation, and remarks.
-/// `between`: causes are texts between the rows of a table.
+/// Groups what several comparisons share, to be printed once: the first reason of a family, why an explanation is
+/// missing, and remarks. `between`: causes are texts between the rows of a table.
 fn arranged(explanation: &Explanation, between: bool) -> Arranged {
     let families = explanation.families.iter();
     let families: Vec<&ExplainedFamily> = families.filter(|it| it.common.is_some()).collect();
     let all = explanation.comparisons.iter();
-    // The table of a family has all that is to be told of members without a difference.
+    // The table of a family already covers members without a difference.
     let told = |it: &Explained, family: &ExplainedFamily| {
         let equal = it.explained.is_none() && it.without.is_none();
         let member = it.columns == family.columns && family.members.contains(&it.row);
@@ -162,7 +162,7 @@ fn arranged(explanation: &Explanation, between: bool) -> Arranged {
     Arranged { sections, remarks }
 }
 
-/// Why there is no explanation, and what is known nevertheless.
+/// Why an explanation is missing, and the facts known nevertheless.
 fn unexplainable(explained: &Explained) -> Vec<String> {
     let lines = std::iter::once(headline(explained));
     lines.chain(words::remarks(explained)).collect()
@@ -291,7 +291,7 @@ fn tables(explained: &Explained, between: bool) -> Vec<Table> {
         for it in &explained.identities {
             let sides = [
                 (&it.words[..], baseline, it.residual.0),
-                // The equation stands in its first row only.
+                // Only the first row shows the equation.
                 ("", candidate, it.residual.1),
             ];
             for ((equation, column, off), (left, right)) in sides.into_iter().zip(it.values) {
@@ -312,10 +312,10 @@ fn tables(explained: &Explained, between: bool) -> Vec<Table> {
 /// Lines below verdicts, at most.
 const MOST_REASONS: usize = 6;
 
-/// A line for each comparison whose difference has a reason, to stand below the verdicts; empty without any. Each ends
+/// A line for each comparison whose difference has a reason, printed below the verdicts; empty without any. Each ends
 /// with a newline.
 pub fn reasons(explanation: &Explanation, style: Style) -> String {
-    // `iodyno explain` tells what is unexplained or undecided.
+    // `iodyno explain` reports what is unexplained or undecided.
     let known = |it: &&Explained| {
         it.explained.is_some() && !it.is_unexplained() && decided(&it.verdict, &it.by_numbers)
     };

@@ -12,7 +12,7 @@ use crate::series::Scale;
 /// Causes named beside a term, at most.
 const MOST_CAUSES: usize = 4;
 
-/// The end of longer values is left out.
+/// Longer values are truncated.
 const LONGEST_VALUE: usize = 64;
 
 const NO_DIFFERENCE: &str = "no difference to explain";
@@ -111,7 +111,7 @@ pub(super) fn member(family: &ExplainedFamily, member: &Explained) -> String {
     own.join(" ")
 }
 
-/// The verdict that tells whether the sides differ: that of the numbers alone where the sides are not comparable.
+/// The verdict on whether the sides differ: that of the numbers alone if the sides are not comparable.
 fn judged<'a>(verdict: &'a Verdict, by_numbers: &'a Verdict) -> &'a Verdict {
     match verdict {
         Verdict::NotComparable { .. } => by_numbers,
@@ -127,7 +127,7 @@ fn undecided(explained: &Explained) -> bool {
     )
 }
 
-/// What the table of a family tells of a member without a difference.
+/// The table entry of a family's member without a difference.
 pub(super) fn without_difference(member: &Explained) -> &'static str {
     match undecided(member) {
         true => "undecided",
@@ -222,7 +222,7 @@ fn part(term: &Term, ratio: f64) -> String {
     format!("{}, {values} ({of})", contrast.words)
 }
 
-/// What stands behind a reason that the rounds are too few to show.
+/// The hint after a reason if there are too few rounds to show it.
 fn hint(too_few: Option<TooFew>) -> String {
     too_few.map_or(String::new(), |TooFew { pairing, n, needed }| {
         format!(
@@ -304,7 +304,7 @@ fn short(values: [&str; 2]) -> [String; 2] {
     })
 }
 
-/// What stands below a term.
+/// The text below a term.
 pub(super) fn causes(term: &Term) -> Option<String> {
     let named = named(term)?;
     Some(format!("candidate causes: {named}"))
@@ -334,7 +334,7 @@ pub(super) fn remarks(explained: &Explained) -> Vec<String> {
     remarks
 }
 
-/// The part's name; one that tells only where the time went is marked.
+/// The part's name, marked if it only says where the time went.
 pub(super) fn quantity(term: &Term) -> String {
     match term.open {
         true => format!("{} (where, not why)", term.contrast.words),

@@ -20,7 +20,7 @@ pub enum Scale {
 /// An axis. The values of curves are in its unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// What it shows, with the unit: `latency, ms`.
+    /// The quantity, with its unit: `latency, ms`.
     pub title: String,
     /// How values are placed.
     pub scale: Scale,
@@ -31,7 +31,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis whose values are drawn as they are.
+    /// An axis whose values are drawn unchanged.
     pub fn plain(title: impl Into<String>, scale: Scale) -> Axis {
         Axis {
             title: title.into(),

@@ -1,4 +1,4 @@
-//! Figures of trials and comparisons: what is drawn, as data ([`Figure`]), and two ways to draw it.
+//! Figures of trials and comparisons: their data ([`Figure`]), and two ways to draw them.
 //!
 //! [`kinds`] builds the figures from results. [`plotly`] draws a figure as an interactive chart of a page, [`picture`]
 //! as SVG or PNG. Both draw the same data with the same colours, so a figure says the same on a page and in a picture.
@@ -16,7 +16,7 @@ pub use axis::{Axis, Scale};
 pub use page::{Content, Page, Section, page};
 pub use picture::{Format, PictureError, picture};
 
-/// What a figure shows.
+/// The kind of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Speed ratios with their intervals.
@@ -68,11 +68,11 @@ impl Kind {
 /// A figure: panels below each other. Panels with [`Figure::shared_x`] have one horizontal axis and one cursor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// What it shows.
+    /// Its kind.
     pub kind: Kind,
     /// A short title.
     pub title: String,
-    /// What a reader needs to know: how to read it, and what was left out.
+    /// A note for the reader: how to read it, and omitted data.
     pub caption: String,
     /// Remarks below the caption, as a list.
     pub notes: Vec<String>,
@@ -104,7 +104,7 @@ pub struct Panel {
     pub x: Axis,
     /// Vertical axis.
     pub y: Axis,
-    /// What is drawn, in this order.
+    /// The curves, in drawing order.
     pub curves: Vec<Curve>,
     /// A matrix of shaded cells below the curves.
     pub cells: Option<Cells>,
@@ -113,8 +113,8 @@ pub struct Panel {
 }
 
 impl Panel {
-    /// Converts the points of curves from stored units (ns, bytes) to those of the axes. Points that an axis cannot
-    /// show are left out.
+    /// Converts the points of curves from stored units (ns, bytes) to those of the axes. Omits points that an axis
+    /// cannot show.
     pub(crate) fn in_units_of_axes(&mut self) {
         let (x, y) = (&self.x, &self.y);
         for curve in &mut self.curves {
@@ -203,7 +203,7 @@ pub struct Cells {
     pub y: Vec<f64>,
     /// Counts by row, then by column.
     pub counts: Vec<Vec<f64>>,
-    /// What is counted: `ops`.
+    /// The counted unit: `ops`.
     pub unit: &'static str,
 }
 
@@ -223,8 +223,8 @@ pub struct Mark {
 /// Lines of at most this many points have symbols, too: a line of one point would not be visible.
 pub(crate) const FEW: usize = 30;
 
-/// Colours that people with any colour blindness can tell apart, by Okabe and Ito, "Color Universal Design" (2008); the
-/// yellow, which is not visible on white, and black are left out.
+/// Colours distinguishable with any colour blindness, by Okabe and Ito, "Color Universal Design" (2008). Without black
+/// and the yellow, which is invisible on white.
 pub(crate) const COLOURS: [(u8, u8, u8); 6] = [
     (0, 114, 178),
     (213, 94, 0),

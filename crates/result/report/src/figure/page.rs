@@ -15,7 +15,7 @@ use crate::figure::plotly::{Chart, charts, script};
 pub struct Page {
     /// Title of the document.
     pub title: String,
-    /// What it is about, below the title; empty: nothing.
+    /// Its subject, below the title; empty: none.
     pub about: String,
     /// Facts about the run: names and values.
     pub facts: Vec<(String, String)>,
@@ -28,7 +28,7 @@ pub struct Page {
 pub struct Section {
     /// Its heading.
     pub title: String,
-    /// What it contains.
+    /// Its content.
     pub content: Vec<Content>,
 }
 
@@ -106,7 +106,7 @@ pub fn page(page: &Page) -> String {
         }
     };
     let text = page.into_string();
-    // Our own scripts come last. Text of others has no `<`.
+    // Our own scripts come last. Texts of users contain no `<`.
     let (shown, scripts) = text.split_at(text.find("<script id=").unwrap_or(text.len()));
     let harmless = |character: char| match character {
         '\n' | '\t' => character,

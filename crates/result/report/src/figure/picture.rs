@@ -16,7 +16,7 @@ use crate::figure::{Axis, COLOURS, FEW, Figure, Form, Panel, Point};
 const WIDTH: u32 = 1200;
 const PANEL: u32 = 380;
 const STACKED: u32 = 190;
-/// The width of their axis, with the room of a legend, by that of what is drawn.
+/// The width of their axis including a legend, relative to the width of the drawing.
 const BESIDE: f64 = 1.2;
 const ROW: u32 = 26;
 const HEAD: u32 = 64;
@@ -72,7 +72,7 @@ pub fn picture(figure: &Figure, format: Format) -> Result<Vec<u8>, PictureError>
                 figure,
                 &SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area(),
             )?;
-            // XML does not permit most of them, and a terminal obeys them.
+            // XML forbids most of them, and a terminal interprets them.
             let steering = |character| character != '\n' && steers(character);
             Ok(text.replace(steering, "?").into_bytes())
         }

@@ -36,7 +36,7 @@ const VERIFY_ERRNO: i32 = 84;
 /// EIO: what fio reports for a job that failed without a failed op, such as one below its minimum rate.
 const OTHER_ERRNO: i32 = 5;
 
-/// What a block of figures is about.
+/// The subject of a block of figures.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Row {
     /// A direction; reads represent all directions if only their sum is reported.
@@ -62,7 +62,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// With `verify_only`, fio also counts the writes that it does not make.
+    /// With `verify_only`, fio also counts the writes that it skips.
     fn add_unmade_writes(&mut self, job: &Job, clone: &CloneResult) {
         let only_checks = |blocks: &Blocks| {
             let verify = blocks.verify.as_ref();

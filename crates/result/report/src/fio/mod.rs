@@ -41,8 +41,8 @@ pub struct Context {
     pub cpu_idleness: bool,
 }
 
-/// Percentage of the CPUs' time without work in the measured time, over all nodes; waiting for I/O is such a time.
-/// `None`: it is not wanted, or not known.
+/// Percentage of the CPUs' idle time in the measured time, over all nodes; waiting for I/O is idle time. `None`: not
+/// requested, or unknown.
 fn idle_percent(trial: &Trial, context: &Context) -> Option<f64> {
     let hosts = || trial.parts.iter().map(|part| &part.host);
     let idle: u64 = hosts().map(|host| host.idle_ns + host.iowait_ns).sum();

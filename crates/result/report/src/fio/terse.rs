@@ -47,7 +47,7 @@ fn line(entry: &Entry, entries: &[Entry], trial: &Trial, version: u8) -> String 
     fields.extend(depths.iter().map(|share| format!("{share:.1}%")));
     let services: Vec<&Histogram> = entry.moved().iter().map(|result| &result.service).collect();
     let mut classes = latency::classes(&services, entry.ops());
-    // The format is older than ns: its first class holds everything below 2 µs.
+    // The format predates ns: its first class holds everything below 2 µs.
     classes.us[0] += classes.ns.iter().sum::<f64>();
     let shares = classes.us.iter().chain(&classes.ms);
     fields.extend(shares.map(|share| format!("{share:.2}%")));

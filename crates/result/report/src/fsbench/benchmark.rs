@@ -8,7 +8,7 @@ use iodyno_model::{Outcome, Trial, Workload};
 use crate::compare;
 use crate::operations;
 
-/// Metadata lines that tell benchstat for each unit whether lower or higher is better. Printed once, above the first
+/// Metadata lines for benchstat: whether lower or higher is better for each unit. Printed once, above the first
 /// [`benchmark_line`].
 pub fn benchmark_units() -> &'static str {
     "Unit ops/sec better=higher\n\

@@ -14,7 +14,7 @@ pub struct ListRow {
     pub name: String,
     /// Its other names.
     pub aliases: Vec<String>,
-    /// What the workload does, and which steps are timed.
+    /// A description of the workload and its timed steps.
     pub about: String,
     /// Space and files.
     pub needs: Needs,
@@ -106,7 +106,7 @@ pub fn needs(needs: &Needs, ops: Option<u64>) -> String {
             what(bytes, files)
         }
         None if grows => {
-            // If the needs at the start are those of one cycle, they are not printed separately.
+            // Needs at the start that equal those of one cycle are not printed separately.
             let standing =
                 match needs.bytes > needs.bytes_per_op || needs.files > needs.files_per_op.max(1) {
                     true => what(needs.bytes, needs.files) + " and ",

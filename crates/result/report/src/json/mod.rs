@@ -46,7 +46,7 @@ pub struct RunView {
     pub alias: String,
     /// Its name.
     pub name: String,
-    /// What it is about, in the user's words.
+    /// A description in the user's words.
     pub about: Option<String>,
     /// The command as given.
     pub command: Vec<String>,
@@ -126,9 +126,9 @@ object!(TrialDocument<'a>(view in &'a TrialView<'a>) {
     // Bytes of the lowest devices ÷ bytes of the jobs.
     device_shares: list(&view.summary.shares, ShareView),
     behaviour: view.summary.behaviour,
-    // What each node did, with several; `nodes` has their environments.
+    // The results of each node, with several; `nodes` has their environments.
     by_node [opt]: Some(list(&view.summary.nodes, NodeResult)).filter(|it| !it.is_empty()),
-    // The times in which no op of a node completed, if they are known of every node.
+    // The times in which no op of a node completed, if known for every node.
     node_stalls [opt]: view.summary.stalls.as_ref().map(StallsView),
     // The load of the nodes that had no jobs.
     sampled_nodes [opt]: Some(list(&view.summary.sampled, SampledView)).filter(|it| !it.is_empty()),
@@ -317,7 +317,7 @@ object!(PercentileView<'a>(quantile in &'a Quantile) {
     ns: quantile.ns,
     // The value is an upper limit.
     resolution_limited: quantile.resolution_limited,
-    // What it was at least, if it is an upper limit and this is known.
+    // A lower bound, if it is an upper limit and this is known.
     at_least_ns [opt]: quantile.least_ns,
     // Fewer than ten values are above it.
     few_values: quantile.few,
@@ -346,7 +346,7 @@ object!(CpuView<'a>(summary in &'a Summary) {
 object!(DeviceView<'a>(device in &'a DeviceSummary) {
     node: device.node,
     name: device.name,
-    // Whether no device below it is known.
+    // Whether it is the lowest known device.
     lowest: device.lowest,
     // Not with io_uring_cmd, which bypasses the statistics of block devices.
     busy_percent [opt]: device.busy_percent,
@@ -381,7 +381,7 @@ object!(TimesView<'a>(times in &'a (String, DeviceTimes)) {
     requests_per_op: times.1.requests_per_op,
     // Mean service latency of the jobs' ops in this direction.
     op_ns: times.1.op_ns,
-    // The rest of it, if an op is one request.
+    // The remaining time, if an op is one request.
     above_ns: times.1.above_ns(),
     // From the creation of a request to its issue.
     queue: StageView(&times.1.queue),
@@ -399,7 +399,7 @@ object!(StageView<'a>(stage in &'a StageTimes) {
 object!(ShareView<'a>(share in &'a DeviceShare) {
     direction: share.direction,
     device_bytes: share.device_bytes,
-    // Reads that the jobs' own processes sent to devices, if known: the others are of other processes.
+    // Reads that the jobs' own processes sent to devices, if known. The others came from other processes.
     own_bytes [opt]: share.own_bytes,
     job_bytes: share.job_bytes,
     ratio: share.ratio(),

@@ -56,7 +56,7 @@ object!(EnvironmentView<'a>(it in &'a Environment) {
 object!(MadeView<'a>(made in &'a MadeTarget) {
     // Which of the targets that were made for the configuration, from 1.
     instance: made.instance,
-    // What is known of its layers: `zfs.properties`, `precondition.iops`, …
+    // Facts about its layers: `zfs.properties`, `precondition.iops`, …
     facts: made.facts,
     // The commands that made it, each with its exit status and the end of its output.
     commands: list(&made.commands, CommandView),
@@ -155,7 +155,7 @@ object!(DeviceView<'a>(device in &'a DeviceLayer) {
     size_bytes: device.size,
     model: device.model,
     scheduler: device.scheduler,
-    // Values as in sysfs, by their names in sysfs.
+    // Values as in sysfs, by their sysfs names.
     queue: device.queue,
 });
 

@@ -18,10 +18,10 @@ use super::print;
 /// The version of this document's form.
 const FORM: u32 = 1;
 
-/// What an experiment will do: the storage that it makes, its time, and its trials in order.
+/// The schedule of an experiment: the storage that it makes, its time, and its trials in order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Schedule {
-    /// How often storage is made anew.
+    /// How often storage is made again.
     pub fresh: Fresh,
     /// The pairs of configurations that use the same storage in turn: it is then made for every trial.
     pub turns: Vec<(String, String)>,
@@ -60,7 +60,7 @@ pub struct Schedule {
     pub searches_ns: u64,
     /// The searches.
     pub searches: Vec<Searching>,
-    /// Every trial in its order, also those of searches, which can end earlier.
+    /// All trials in order, including those of searches, which can end earlier.
     pub trials: Vec<Scheduled>,
 }
 
@@ -71,7 +71,7 @@ pub struct Searching {
     pub configuration: String,
     /// The workload's name.
     pub workload: String,
-    /// What is searched.
+    /// The search.
     pub search: Search,
     /// The largest number of its trials.
     pub most_trials: u32,
@@ -101,8 +101,7 @@ pub struct Scheduled {
     pub workload: String,
 }
 
-/// The whole plan, what a run would do with its targets, if that is known, and the schedule of an experiment. Ends with
-/// a newline.
+/// The whole plan, the forecast for its targets, if known, and the schedule of an experiment. Ends with a newline.
 pub fn plan(plan: &Plan, forecast: Option<&Forecast>, schedule: Option<&Schedule>) -> String {
     let jobs = |workload: &Workload| -> Vec<(Blocks, bool)> {
         let jobs = workload.jobs.iter();

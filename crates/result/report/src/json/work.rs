@@ -32,7 +32,7 @@ struct SetObject<'a> {
 
 #[derive(Serialize)]
 struct CycleObject<'a> {
-    /// As in the rows.
+    /// See the rows.
     direction: Direction,
     timed: bool,
     /// Bytes written, appended or allocated; for a truncate, the new length.

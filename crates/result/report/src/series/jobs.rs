@@ -71,7 +71,7 @@ pub fn jobs_csv(
     text
 }
 
-/// What a job did in one direction in a second.
+/// The work of a job in one direction in a second.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct JobSecond<'a> {
     /// Its node; empty if the plan names none.
@@ -94,7 +94,7 @@ pub(crate) struct JobSecond<'a> {
     pub(crate) bytes: u64,
     /// Failed ops.
     pub(crate) errors: u64,
-    /// What the latencies are: `response` where a rate was requested, otherwise `service`; empty without ops.
+    /// The kind of latency: `response` where a rate was requested, otherwise `service`; empty without ops.
     pub(crate) latency: &'static str,
     /// Mean latency, ns.
     pub(crate) mean_ns: Option<f64>,

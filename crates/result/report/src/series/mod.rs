@@ -27,7 +27,7 @@ pub use table::text;
 pub struct TrialClock {
     /// The steps of all nodes.
     pub steps: Vec<StepTime>,
-    /// Wall clock at 0, ms since 1970; `None` if it is not known.
+    /// Wall clock at 0, ms since 1970; `None` if unknown.
     pub start_unix_ms: Option<u64>,
     /// Of the wall clock in text, seconds east of Greenwich.
     pub utc_offset_s: i32,

@@ -82,7 +82,7 @@ impl Scale {
     }
 }
 
-/// The median of the values that are known and not 0; 0 if there are none.
+/// The median of the values that are known and not 0; 0 without any.
 pub(crate) fn typical(values: impl Iterator<Item = Option<f64>>) -> f64 {
     let known = values.flatten().filter(|value| value.is_finite());
     let mut sizes: Vec<f64> = known.map(f64::abs).filter(|size| *size > 0.0).collect();

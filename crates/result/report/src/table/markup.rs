@@ -44,7 +44,7 @@ impl Markup {
         lines.join(line_break) + "\n"
     }
 
-    /// Lines as they are, in a block that they cannot end.
+    /// Lines unchanged, in a block that they cannot end.
     pub(crate) fn block(self, text: &str) -> String {
         let text = safe_text(text, false);
         let text = text.trim_end_matches('\n');
@@ -89,7 +89,7 @@ impl Markup {
     }
 }
 
-/// Those of AsciiDoc that have an effect at the beginning of any line.
+/// AsciiDoc directives that take effect at the beginning of any line.
 const DIRECTIVES: [&str; 5] = ["include", "ifdef", "ifndef", "ifeval", "endif"];
 
 /// The longest text of a column of numbers that is not wrapped, characters.

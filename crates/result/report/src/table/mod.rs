@@ -25,7 +25,7 @@ enum Align {
     Right,
 }
 
-/// What happens to a column if the table is too wide.
+/// How a column shrinks if the table is too wide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Narrow {
     /// It keeps its width.

@@ -25,7 +25,7 @@ pub struct RunRow {
     pub trials_planned: u32,
     /// Its name.
     pub name: String,
-    /// What tells it from other runs of its name: `bs=64k`.
+    /// Its difference from other runs of its name: `bs=64k`.
     pub apart: String,
     /// Its main figure: `read 138.4k IOPS p99 1.19 ms`.
     pub headline: String,

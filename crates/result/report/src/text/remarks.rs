@@ -1,7 +1,7 @@
 //! The findings of a trial, its notes, and why it failed.
 //!
-//! Notes on the set-up are on one line, except in full detail: most trials have some, and users ignore what is always
-//! printed.
+//! Notes on the set-up are on one line, except in full detail: most trials have some, and users ignore text that always
+//! appears.
 
 use iodyno_model::{Finding, FindingKind, Outcome, Trial, Weight};
 

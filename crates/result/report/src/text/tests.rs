@@ -221,7 +221,7 @@ fn runs_are_listed_in_columns() {
     let text = list(&[long, rows[0].clone()], Style { width: 80, ..WIDE });
     assert_eq!(text.lines().count(), 3, "{text}");
     assert!(text.lines().all(|line| width(line) <= 80), "{text}");
-    // What tells runs apart is cut after their common name.
+    // The distinguishing part is cut after their common name.
     let name = "a-name-for-all-runs-of-the-comparison";
     let apart = ["bs=4k rw=randread", "bs=64k rw=randwrite"];
     let text = list(

@@ -35,7 +35,7 @@ impl Sort {
     }
 }
 
-/// What the user chose to see. The default is everything, the busiest first.
+/// The user's choice of rows and order. The default is everything, the busiest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Choice {
     pub(super) sort: Sort,
@@ -46,12 +46,12 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// Whether a row with this name is to be shown.
+    /// Whether to show a row with this name.
     pub(super) fn shows(&self, name: &str) -> bool {
         name.to_lowercase().contains(&self.filter.to_lowercase())
     }
 
-    /// The rows of a series that are to be shown, in their order. `busy`: what makes a row of this series busy.
+    /// The rows of a series to show, in their order. `busy`: the columns that measure activity in this series.
     pub(super) fn rows<'a>(
         &self,
         view: &WatchView,
@@ -67,7 +67,7 @@ impl Choice {
                 !row.subject.starts_with("loop") || busy(row) > 0.0 || moved(row) > 0.0
             });
         }
-        // A stable sort: equals stand as the host has them.
+        // A stable sort keeps equal rows in the host's order.
         let by = |rows: &mut Vec<&FigureRow>, measure| {
             let mean = mean(measure);
             rows.sort_by(|a, b| mean(b).total_cmp(&mean(a)));

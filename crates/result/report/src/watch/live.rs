@@ -1,4 +1,4 @@
-//! The pictures of a terminal one after the other: what the user chose with keys, and lines that keep their places.
+//! Successive screens of a terminal: the user's choices by keys, and lines that keep their places.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use crate::style::{Paint, Style, ended, width};
 pub enum Key {
     /// A character.
     Char(char),
-    /// Accepts what was typed.
+    /// Accepts the typed text.
     Enter,
-    /// Rejects what was typed, or quits.
+    /// Rejects the typed text, or quits.
     Escape,
     /// Removes the last character.
     Backspace,
@@ -91,13 +91,13 @@ impl Live {
         true
     }
 
-    /// Whether the picture is to stay as it is.
+    /// Whether to keep the current picture.
     pub fn is_paused(&self) -> bool {
         self.paused
     }
 
-    /// At most `height` lines, none as wide as the terminal, as [`super::screen`]. Sections keep the lines that they
-    /// once had, so that those below stay where they are; the last line has the state and the keys.
+    /// At most `height` lines, none as wide as the terminal, like [`super::screen`]. Sections never shrink, so that
+    /// those below stay in place; the last line has the state and the keys.
     pub fn screen(&mut self, view: &WatchView, style: Style, height: usize) -> Vec<String> {
         if self.helps {
             let mut lines = help(style);
@@ -109,7 +109,7 @@ impl Live {
         }
         if self.size != (style.columns(), height) {
             self.size = (style.columns(), height);
-            // What comes and goes has its place from the beginning.
+            // Sections that appear and disappear have reserved places from the start.
             self.most = [("reclaim", (1, 1)), ("others", (2, most_others(height)))].into();
         }
         let tables = self.with_others(view.tables);
@@ -144,7 +144,7 @@ impl Live {
         tables.chain(self.others.clone()).collect()
     }
 
-    /// The state, or what came, went or is missing, and the keys.
+    /// The state, or appeared, disappeared or missing subjects, and the keys.
     fn foot(&self, view: &WatchView, style: Style) -> String {
         let line = LineBuilder::new(style);
         let filter = self.choice.filter.as_str();

@@ -22,7 +22,7 @@ const ROWS_A_DECADE: f64 = 20.0;
 /// The latencies of one side in one panel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distribution {
-    /// The panel: what is compared in it, and the direction.
+    /// The panel: the compared dimension's value, and the direction.
     pub panel: String,
     /// The side: its name in the legend.
     pub name: String,

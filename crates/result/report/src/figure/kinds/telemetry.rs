@@ -9,7 +9,7 @@ use crate::figure::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point};
 const MOST: usize = 16;
 /// Remarks of series in the text, at most.
 const REMARKS: usize = 6;
-/// Subjects of a panel, at most: those with the largest values.
+/// The most subjects of a panel: those with the largest values.
 const SUBJECTS: usize = 6;
 
 /// The figures that a report shows of each series, by their column names; other series have their first column.
