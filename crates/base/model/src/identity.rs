@@ -26,6 +26,9 @@ pub enum Identity {
         name: String,
         /// The boot that the name is valid for; `None`: for ever.
         boot: Option<String>,
+        /// When the backing file of a loop device was made; `None` if that is not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        made: Option<String>,
     },
 }
 
@@ -69,12 +72,16 @@ impl Identity {
             ) => inode.differs_from(*now) || length_now < length,
             (Identity::Folder(inode), Identity::Folder(now)) => inode.differs_from(*now),
             (
-                Identity::Device { name, boot },
+                Identity::Device { name, boot, made },
                 Identity::Device {
                     name: name_now,
                     boot: boot_now,
+                    made: made_now,
                 },
-            ) => boot == boot_now && name != name_now,
+            ) => {
+                let remade = matches!((made, made_now), (Some(made), Some(now)) if made != now);
+                boot == boot_now && (name != name_now || remade)
+            }
             _ => true,
         }
     }
@@ -93,6 +100,11 @@ impl fmt::Display for Identity {
             Identity::Absent => f.write_str("absent"),
             Identity::File { inode, length } => write!(f, "a file of {length} bytes, {inode}"),
             Identity::Folder(inode) => write!(f, "a folder, {inode}"),
+            Identity::Device {
+                name,
+                made: Some(made),
+                ..
+            } => write!(f, "device {name}, whose file was made at Unix time {made}"),
             Identity::Device { name, .. } => write!(f, "device {name}"),
         }
     }
@@ -128,6 +140,15 @@ mod tests {
         Identity::Device {
             name: name.to_owned(),
             boot: boot.map(str::to_owned),
+            made: None,
+        }
+    }
+
+    fn looped(made: &str) -> Identity {
+        Identity::Device {
+            name: "a".to_owned(),
+            boot: None,
+            made: Some(made.to_owned()),
         }
     }
 
@@ -161,6 +182,9 @@ mod tests {
             (Identity::Folder(INODE), Identity::Absent, true),
             (device("a", None), device("a", None), false),
             (device("a", None), device("b", None), true),
+            (device("a", None), looped("1"), false),
+            (looped("1"), looped("1"), false),
+            (looped("1"), looped("2"), true),
             (device("a", None), Identity::Absent, true),
             (device("a", Some("x")), device("b", Some("x")), true),
             (device("a", Some("x")), device("b", Some("y")), false),
@@ -176,6 +200,7 @@ mod tests {
             file(9),
             Identity::Folder(INODE),
             device("a", Some("x")),
+            looped("1"),
         ] {
             let text = serde_json::to_string(&identity).unwrap();
             assert_eq!(serde_json::from_str::<Identity>(&text).unwrap(), identity);

@@ -47,7 +47,8 @@ pub fn identity(file: BorrowedFd<'_>, roots: &Roots) -> Option<Identity> {
         };
         let block = Block::find(roots, number).ok()?;
         let (name, boot) = device_name(roots, &block, file);
-        return Some(Identity::Device { name, boot });
+        let made = Backing::of(&block, file).and_then(|backing| backing.made());
+        return Some(Identity::Device { name, boot, made });
     }
     let inode = inode(file)?;
     match kind {
