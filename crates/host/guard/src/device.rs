@@ -39,9 +39,13 @@ impl Guard {
                 }];
             }
         };
+        let claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = claims.iter().filter(|(_, claim)| claim.strong_count() > 0);
+        let own: BTreeSet<DeviceNumber> = held.map(|(number, _)| *number).collect();
+        drop(claims);
         patiently(|| {
             let survey = Survey::take(&self.roots);
-            let mut reasons = uses::of(&self.roots, &survey, &block);
+            let mut reasons = uses::of(&self.roots, &survey, &block, &own);
             let node = node.filter(|_| reasons.is_empty());
             reasons.extend(node.and_then(|node| self.lock(node, &survey)));
             reasons
@@ -198,7 +202,10 @@ impl Guard {
                 Ok(claim)
             }
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                let mut reasons = vec![Reason::Claimed];
+                let name = Block::find(&self.roots, number).map(|block| block.name);
+                let mut reasons = vec![Reason::Claimed {
+                    device: name.unwrap_or_else(|_| number.to_string()),
+                }];
                 if let Ok(device) = pinned.open(OFlags::RDONLY | OFlags::NONBLOCK) {
                     reasons.extend(self.holds(&File::from(device), number).reasons);
                 }

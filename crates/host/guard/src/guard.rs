@@ -1,6 +1,7 @@
 //! The guard: decides whether a target may be opened, and opens it.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -250,12 +251,20 @@ impl Guard {
             file.file_name() == request.path.file_name()
                 && Pinned::path(folder_of(file)).is_ok_and(|other| other.file == folder.file)
         });
-        let reason = match protected {
-            true => Reason::Protected,
-            false if holds_devices(&self.roots, &folder) => Reason::AmongDevices,
-            false => return None,
+        let reasons = match protected {
+            true => vec![Reason::Protected],
+            false if holds_devices(&self.roots, &folder) => vec![Reason::AmongDevices],
+            false => self.against_new(&folder, request.path.file_name()),
         };
-        Some(refused(request, &folder, vec![reason]))
+        (!reasons.is_empty()).then(|| refused(request, &folder, reasons))
+    }
+
+    /// The reasons against a new file with this name in a folder.
+    fn against_new(&self, folder: &Pinned, name: Option<&OsStr>) -> Vec<Reason> {
+        self.surveyed(Instant::now(), |survey| {
+            let upper = survey.in_upper(&folder.resolved.join(name.unwrap_or_default()));
+            upper.into_iter().chain(survey.elsewhere(folder)).collect()
+        })
     }
 
     /// Whether it is one of the protected files, under any name.
@@ -282,6 +291,9 @@ impl Guard {
         let mut reasons: Vec<Reason> = self.mount_reasons(request, pinned).into_iter().collect();
         if request.intent.changes() && holds_devices(&self.roots, pinned) {
             reasons.push(Reason::AmongDevices);
+        }
+        if request.intent.changes() {
+            reasons.extend(self.against_new(pinned, Some(OsStr::new("new"))));
         }
         reasons
     }
@@ -368,17 +380,22 @@ impl Guard {
     }
 
     fn file_uses_at(&self, file: &Pinned, now: Instant) -> Vec<Reason> {
-        let uses = |survey: &Survey| {
+        self.surveyed(now, |survey| {
             let (path, legs) = (&file.resolved, self.legs.is_some());
             let identities = survey.identities(file.file, path);
-            let mut reasons = survey.file(&identities);
+            let mut reasons = survey.file(&identities, path);
+            reasons.extend(survey.elsewhere(file));
             reasons.extend(survey.in_upper(path));
             reasons.extend(survey.processes_of(&self.roots, &identities, path, legs));
             if reasons.is_empty() {
                 reasons.extend(self.lock(file, survey));
             }
             reasons
-        };
+        })
+    }
+
+    /// The reasons that a recent survey shows, or if it shows any, a new one.
+    fn surveyed(&self, now: Instant, uses: impl Fn(&Survey) -> Vec<Reason>) -> Vec<Reason> {
         let mut cached = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let recent = |at: Instant| now.saturating_duration_since(at) < LOOK_AGAIN;
         let known = cached.as_ref().filter(|(at, _)| recent(*at));
@@ -401,6 +418,9 @@ impl Guard {
             _ if attempt() == Err(Errno::WOULDBLOCK) => None,
             _ => return None,
         };
+        if survey.is_own_lock(&self.roots, file.file, process) {
+            return None;
+        }
         let name = file.resolved.file_name().unwrap_or_default();
         Some(Reason::OpenedBy {
             device: name.to_string_lossy().into_owned(),

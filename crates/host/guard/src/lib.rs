@@ -22,6 +22,7 @@ mod overlays;
 mod own_writes;
 mod paths;
 mod places;
+mod processes;
 mod refusal;
 mod request;
 pub mod share;

@@ -7,14 +7,16 @@
 //! This module also opens the files to which iodyno writes results: logs, dumps and the output of `iodyno fio`. They do
 //! not overwrite devices or disk images, and are not created in folders of device nodes.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use iodyno_host::Roots;
 use iodyno_host::block::DeviceNumber;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, StatFs};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -24,18 +26,46 @@ use crate::refusal::Reason;
 use crate::survey::Survey;
 
 /// The reason why the pinned inode must not be written through this path: its last component is a symlink of another
-/// user (except root) in a folder where other users can create one, or the path no longer leads to the inode.
+/// user (except root) in a folder where other users can create one, or leads to such a symlink, or the path no longer
+/// leads to the inode.
 pub(crate) fn planted(path: &Path, pinned: &Pinned) -> Option<Reason> {
-    let (link, state) = at(path)?;
-    if FileType::from_raw_mode(state.st_mode) != FileType::Symlink {
+    let (reason, end) = followed(path);
+    reason.or_else(|| {
         // It is the file itself. If it differs from the pinned inode, a symlink may have been here.
-        let now = Pinned::descriptor(link).ok()?;
-        return (now.file != pinned.file).then_some(Reason::WrongKind {
+        let now = Pinned::descriptor(end?).ok()?;
+        (now.file != pinned.file).then_some(Reason::WrongKind {
             kind: "another file than a moment ago".to_owned(),
-        });
-    }
-    by_others(path, &state)
+        })
+    })
 }
+
+/// Follows the symlinks of the last component of a path. Returns the reason why one of them is not followed, or the
+/// inode that they lead to.
+fn followed(path: &Path) -> (Option<Reason>, Option<OwnedFd>) {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        let Some((link, state)) = at(&path) else {
+            break;
+        };
+        if FileType::from_raw_mode(state.st_mode) != FileType::Symlink {
+            return (None, Some(link));
+        }
+        if let Some(reason) = by_others(&path, &state) {
+            return (Some(reason), None);
+        }
+        // Links in procfs lead to open files: their texts are not paths to follow.
+        let procfs = |found: StatFs| found.f_type as u64 == PROC_SUPER_MAGIC as u64;
+        let target = rustix::fs::readlinkat(&link, "", Vec::new());
+        let (Ok(target), Ok(false)) = (target, rustix::fs::fstatfs(&link).map(procfs)) else {
+            break;
+        };
+        path = folder_of(&path).join(OsStr::from_bytes(target.to_bytes()));
+    }
+    (None, None)
+}
+
+/// The most symlinks that the kernel follows.
+const LINKS: usize = 40;
 
 /// The reason why a symlink is not followed: another user than root may have created it.
 fn by_others(path: &Path, state: &Stat) -> Option<Reason> {
@@ -47,15 +77,13 @@ fn by_others(path: &Path, state: &Stat) -> Option<Reason> {
     })
 }
 
-/// Refuses a path whose last component is a symlink that another user may have created. Nothing has to exist at the
+/// Refuses a path whose last component is, or leads to, a symlink that another user may have created. Nothing has to exist at the
 /// path.
 ///
 /// # Errors
 /// Such a symlink.
 pub fn refuse_planted_link(path: &Path) -> io::Result<()> {
-    let link =
-        at(path).filter(|(_, state)| FileType::from_raw_mode(state.st_mode) == FileType::Symlink);
-    match link.and_then(|(_, state)| by_others(path, &state)) {
+    match followed(path).0 {
         Some(reason) => Err(against(&reason)),
         None => Ok(()),
     }
@@ -199,7 +227,8 @@ fn precious(pinned: &Pinned) -> Option<Reason> {
     let (roots, path) = (Roots::host(), &pinned.resolved);
     let survey = Survey::take(&roots);
     let identities = survey.identities(pinned.file, path);
-    let used = survey.file(&identities).into_iter();
+    let used = survey.file(&identities, path).into_iter();
+    let used = used.chain(survey.elsewhere(pinned));
     let used = used.chain(survey.in_upper(path));
     let by_processes = || match is_own_output(pinned) {
         true => Vec::new(),
@@ -255,6 +284,15 @@ mod tests {
         assert_eq!(create_output(&link).is_err(), refused);
         let left = std::fs::read_to_string(&target).unwrap();
         assert_eq!(left == "precious", refused);
+        // The end of a chain of symlinks counts as well, and not the one of an open file.
+        let (chain, inner) = (folder.path().join("chain"), folder.path().join("inner"));
+        symlink("inner", &chain).unwrap();
+        symlink("in/link", &inner).unwrap();
+        assert_eq!(planted(&chain, &pinned).is_some(), refused);
+        assert_eq!(create_output(&chain).is_err(), refused);
+        assert_eq!(refuse_planted_link(&chain).is_err(), refused);
+        let open = format!("/proc/self/fd/{}", pinned.as_fd().as_raw_fd());
+        create_output(Path::new(&open)).unwrap();
         !refused
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use iodyno_host::block::DeviceNumber;
 use iodyno_sys::file::O_DSYNC;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, Statx, makedev};
 
 use crate::request::{Intent, OpenFlags};
 
@@ -28,6 +28,15 @@ impl FileId {
             device: metadata.dev(),
             inode: metadata.ino(),
         })
+    }
+}
+
+impl From<&Statx> for FileId {
+    fn from(state: &Statx) -> FileId {
+        FileId {
+            device: makedev(state.stx_dev_major, state.stx_dev_minor),
+            inode: state.stx_ino,
+        }
     }
 }
 

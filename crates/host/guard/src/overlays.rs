@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use iodyno_host::block::DeviceNumber;
 use iodyno_host::mounts::{Mount, path_of};
 use iodyno_host::{Roots, stack};
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, makedev};
@@ -20,7 +21,10 @@ pub(crate) struct Overlay {
     upper: Option<FileId>,
     /// Those of the lower folders whose paths lead somewhere.
     lower: Vec<FileId>,
+    /// Relative paths of lower folders with which no path of the upper folder ends.
+    lower_names: Vec<PathBuf>,
     is_writable: bool,
+    number: DeviceNumber,
 }
 
 impl Overlay {
@@ -40,15 +44,20 @@ impl Overlay {
             reach(path).and_then(|path| FileId::of(&path)).or_else(here)
         };
         let upper = upper_folder(mount);
+        let lower = lower_folders(mount);
+        let is_upper = |name: &PathBuf| upper.as_ref().is_none_or(|upper| upper.ends_with(name));
         Some(Overlay {
             point: mount.point.clone(),
             reached: reach(&mount.point)?,
             upper: upper.as_deref().and_then(folder),
-            lower: lower_folders(mount)
+            lower: lower.iter().filter_map(|path| folder(path)).collect(),
+            lower_names: lower
                 .iter()
-                .filter_map(|path| folder(path))
+                .filter(|name| name.is_relative() && !is_upper(name))
+                .cloned()
                 .collect(),
             is_writable: upper.is_some(),
+            number: mount.number,
         })
     }
 
@@ -57,10 +66,27 @@ impl Overlay {
         let in_one = |known: &FileId| folders.contains(known);
         match self.upper {
             Some(upper) => in_one(&upper),
-            None => {
-                self.is_writable && !self.lower.iter().any(in_one) && self.shown(path).is_some()
-            }
+            None => self.is_writable && !self.lower.iter().any(in_one) && self.seems_above(path),
         }
+    }
+
+    /// Whether a folder above a path can be the upper one: the root of the mount has the same times of birth and change.
+    fn seems_above(&self, path: &Path) -> bool {
+        let number = |of: &Statx| (of.stx_dev_major, of.stx_dev_minor);
+        let within = |of: &Statx| number(of) == (self.number.major, self.number.minor);
+        let root = || state(&self.reached).filter(within);
+        if root().as_ref().and_then(born).is_none() {
+            return self.shown(path).is_some();
+        }
+        let is_root = |folder: &Path| {
+            // It may change in between.
+            let (before, root, after) = (state(folder)?, root()?, state(folder)?);
+            let since = changed(&before) <= changed(&root) && changed(&root) <= changed(&after);
+            Some(since && born(&before) == born(&root) && !within(&before))
+        };
+        let is_lower = |folder: &Path| self.lower_names.iter().any(|name| folder.ends_with(name));
+        let mut folders = path.ancestors().skip(1);
+        folders.any(|folder| !is_lower(folder) && is_root(folder) == Some(true))
     }
 
     /// The identity of a file in the mount of the overlay, if it is in a folder below it.
@@ -86,9 +112,21 @@ impl Overlay {
     }
 }
 
+/// The folder whose files are shown by a mount: the upper folder of an overlay, or the folder that this program serves
+/// by FUSE. A relative path cannot be followed from here.
+pub(crate) fn folder_below(mount: &Mount) -> Option<PathBuf> {
+    let served = || {
+        let served = mount.file_system == "fuse.iodyno";
+        served.then(|| PathBuf::from(&mount.source))
+    };
+    upper_folder(mount)
+        .or_else(served)
+        .filter(|path| path.is_absolute())
+}
+
 /// The upper folder of the mount of an overlay. Some kernels show the backslashes that the mount options need before a
 /// `:` or a `,`.
-pub(crate) fn upper_folder(mount: &Mount) -> Option<PathBuf> {
+fn upper_folder(mount: &Mount) -> Option<PathBuf> {
     let overlay = mount.file_system == "overlay";
     let shown = overlay.then(|| stack::option(&mount.super_options, "upperdir"))??;
     let mut plain = Vec::new();
@@ -116,19 +154,26 @@ fn lower_folders(mount: &Mount) -> Vec<PathBuf> {
     folders.map(|folder| path_of(folder.as_bytes())).collect()
 }
 
-fn state(path: &Path) -> Option<Statx> {
+pub(crate) fn state(path: &Path) -> Option<Statx> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()
 }
 
 /// Whether two states are those of one file, below an overlay and in its mount. Both have the same length. They also
 /// have the same time of birth, or, after a change of attributes or a copy, the same lower bits of the inode number.
-fn is_same(file: &Statx, shown: &Statx) -> bool {
+pub(crate) fn is_same(file: &Statx, shown: &Statx) -> bool {
     let inode = |of: &Statx| of.stx_ino as u32;
-    let born = |of: &Statx| {
-        let known = of.stx_mask & StatxFlags::BTIME.bits() != 0;
-        known.then_some((of.stx_btime.tv_sec, of.stx_btime.tv_nsec))
-    };
     let same_birth = born(file).is_some() && born(file) == born(shown);
     file.stx_size == shown.stx_size && (inode(file) == inode(shown) || same_birth)
+}
+
+/// When a file was made; `None` if that is not known.
+fn born(file: &Statx) -> Option<(i64, u32)> {
+    let known = file.stx_mask & StatxFlags::BTIME.bits() != 0;
+    known.then_some((file.stx_btime.tv_sec, file.stx_btime.tv_nsec))
+}
+
+/// When a file was changed.
+fn changed(file: &Statx) -> (i64, u32) {
+    (file.stx_ctime.tv_sec, file.stx_ctime.tv_nsec)
 }

@@ -73,7 +73,10 @@ pub enum Reason {
         hold: Hold,
     },
     /// The device is claimed exclusively by an unknown user.
-    Claimed,
+    Claimed {
+        /// Kernel name.
+        device: String,
+    },
     /// It contains a known signature, in use or not.
     Signature {
         /// Kernel name of the device or of its partition.
@@ -148,6 +151,8 @@ pub enum Reason {
     },
     /// It is a file of iodyno's store.
     Protected,
+    /// It is on a mount of another mount namespace, whose overlays and bind mounts have other paths.
+    OtherNamespace,
     /// The file would be created in a folder of device nodes.
     AmongDevices,
     /// The path ends in a symlink that another user may have created.
@@ -185,7 +190,7 @@ impl Reason {
 
     /// Whether it may end by itself in a moment: a process opens the target only briefly.
     pub(crate) fn may_pass(&self) -> bool {
-        matches!(self, Reason::OpenedBy { .. })
+        matches!(self, Reason::OpenedBy { .. } | Reason::Claimed { .. })
     }
 
     /// Whether it means that the target is in use.
@@ -197,7 +202,7 @@ impl Reason {
                 | Reason::Held { .. }
                 | Reason::Member { .. }
                 | Reason::OpenedBy { .. }
-                | Reason::Claimed
+                | Reason::Claimed { .. }
                 | Reason::SwapFile { .. }
                 | Reason::LoopFile { .. }
                 | Reason::Upper { .. }
@@ -245,8 +250,9 @@ impl fmt::Display for Reason {
                     None => write!(f, "{device} is {how} another process"),
                 }
             }
-            Reason::Claimed => f.write_str(
-                "another user has exclusive access (open with O_EXCL failed with EBUSY)",
+            Reason::Claimed { device } => write!(
+                f,
+                "another user has exclusive access to {device} (open with O_EXCL failed with EBUSY)"
             ),
             Reason::Signature { device, signature } => write!(f, "{device} holds {signature}"),
             Reason::Data {
@@ -303,6 +309,9 @@ impl fmt::Display for Reason {
                 point.display()
             ),
             Reason::Protected => f.write_str("it belongs to iodyno's own store of results"),
+            Reason::OtherNamespace => {
+                f.write_str("it is in another mount namespace, where its users are not known")
+            }
             Reason::AmongDevices => {
                 f.write_str("no such device exists, and no file is created among device nodes")
             }
@@ -404,6 +413,10 @@ impl Refusal {
             }
             Some(Reason::Protected) => {
                 "name another file, or another store with `--store PATH`".to_owned()
+            }
+            Some(Reason::OtherNamespace) => {
+                "name it by a path of this namespace, or run iodyno there, with `nsenter --mount --target PID`"
+                    .to_owned()
             }
             Some(Reason::AmongDevices) => {
                 "check the device's name with `lsblk`, or name a folder elsewhere".to_owned()

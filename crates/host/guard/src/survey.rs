@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use iodyno_host::block::{Block, DeviceNumber, number_of};
 use iodyno_host::locks::{self, Lock, command};
-use iodyno_host::mounts::{self, Mount, path_of};
-use iodyno_host::{Owner, Roots, names, text};
-use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, makedev};
+use iodyno_host::mounts::{self, Mount, SeenMount, path_of};
+use iodyno_host::{Roots, names, text};
 
-use crate::open::FileId;
-use crate::overlays::{Overlay, upper_folder};
+use crate::open::{FileId, Pinned};
+use crate::overlays::{Overlay, folder_below, is_same, state};
+use crate::paths::mount_id;
+use crate::processes::{Family, Opened, below, opened, own_locks, serves};
 use crate::refusal::{Hold, Reason};
 
 #[derive(Debug)]
@@ -20,6 +21,35 @@ struct UsedMount {
     mount: Mount,
     process: Option<u32>,
     devices: Vec<DeviceNumber>,
+    /// The regular file that is mounted without a loop device (EROFS).
+    image: Option<FileId>,
+}
+
+impl UsedMount {
+    fn new(roots: &Roots, seen: SeenMount) -> UsedMount {
+        let SeenMount { mount, process } = seen;
+        let source = Path::new(&mount.source);
+        let source = process.map_or_else(
+            || source.to_owned(),
+            |process| below(&roots.proc.join(process.to_string()), source),
+        );
+        let image = mount.number.anonymous() && mount.source.starts_with('/') && source.is_file();
+        UsedMount {
+            devices: mount.devices(roots),
+            image: image.then(|| FileId::of(&source)).flatten(),
+            mount,
+            process,
+        }
+    }
+
+    fn reason(&self, device: String) -> Reason {
+        Reason::Mounted {
+            device,
+            point: self.mount.point.clone(),
+            file_system: self.mount.file_system.clone(),
+            process: self.process,
+        }
+    }
 }
 
 /// A line of /proc/swaps.
@@ -56,6 +86,8 @@ pub(crate) struct Survey {
     members: Vec<Member>,
     opened: Vec<Opened>,
     locks: Vec<Lock>,
+    /// The files that descriptors of this process lock: it may have inherited them.
+    own_locks: Vec<FileId>,
     family: Family,
 }
 
@@ -63,11 +95,7 @@ impl Survey {
     pub(crate) fn take(roots: &Roots) -> Survey {
         let mounts: Vec<UsedMount> = mounts::everywhere(roots)
             .into_iter()
-            .map(|seen| UsedMount {
-                devices: seen.mount.devices(roots),
-                mount: seen.mount,
-                process: seen.process,
-            })
+            .map(|seen| UsedMount::new(roots, seen))
             .collect();
         Survey {
             overlays: mounts
@@ -80,6 +108,7 @@ impl Survey {
             members: members(roots),
             opened: opened(roots),
             locks: locks::held(roots),
+            own_locks: own_locks(roots),
             family: Family::of(roots),
         }
     }
@@ -90,12 +119,7 @@ impl Survey {
         let mut reasons = Vec::new();
         for used in &self.mounts {
             if used.devices.contains(&block.number) {
-                reasons.push(Reason::Mounted {
-                    device: device(),
-                    point: used.mount.point.clone(),
-                    file_system: used.mount.file_system.clone(),
-                    process: used.process,
-                });
+                reasons.push(used.reason(device()));
             }
         }
         if self
@@ -136,17 +160,40 @@ impl Survey {
         })
     }
 
-    /// A file by all its identities: in the mount of an overlay, it is also one in the overlay's upper folder, and a
-    /// file in a folder of an overlay is also one in the mount.
+    /// A file by all its identities, its own first: in the mount of an overlay, it is also one in the overlay's upper
+    /// folder, and a file in a folder of an overlay is also one in the mount. A file in a mount of `iodyno serve fs` is
+    /// also one in the folder below.
     pub(crate) fn identities(&self, file: FileId, path: &Path) -> Vec<FileId> {
-        let shown = self.overlays.iter().filter_map(|it| it.shown(path));
-        let below = self.below_overlay(path);
-        std::iter::once(file).chain(below).chain(shown).collect()
+        let mut known = vec![file];
+        let mut at = path.to_owned();
+        while known.len() < DEEPEST {
+            match self.below(&at) {
+                Below::Nothing => break,
+                Below::Unknown => {
+                    known.extend(self.alike(&at));
+                    break;
+                }
+                Below::File(below) => {
+                    let Some(file) = FileId::of(&below).filter(|file| !known.contains(file)) else {
+                        break;
+                    };
+                    known.push(file);
+                    at = below;
+                }
+            }
+        }
+        for name in self.names(path) {
+            known.extend(self.overlays.iter().filter_map(|it| it.shown(&name)));
+        }
+        known
     }
 
     /// How the host uses a regular file.
-    pub(crate) fn file(&self, identities: &[FileId]) -> Vec<Reason> {
-        let mut reasons = Vec::new();
+    pub(crate) fn file(&self, identities: &[FileId], path: &Path) -> Vec<Reason> {
+        let name = || path.file_name().unwrap_or_default().to_string_lossy();
+        let is_of = |it: &&UsedMount| it.image.is_some_and(|image| identities.contains(&image));
+        let mounts = self.mounts.iter().filter(is_of);
+        let mut reasons: Vec<Reason> = mounts.map(|it| it.reason(name().into_owned())).collect();
         for swap in &self.swaps {
             if swap.file.is_some_and(|file| identities.contains(&file)) {
                 reasons.push(Reason::SwapFile {
@@ -164,35 +211,120 @@ impl Survey {
         reasons
     }
 
-    /// The overlay that has this file in its upper folder.
+    /// The overlay that has this file in its upper folder. The file may not exist yet.
     pub(crate) fn in_upper(&self, path: &Path) -> Option<Reason> {
-        let folders = path.ancestors().skip(1);
-        let folders: Vec<FileId> = match self.overlays.is_empty() {
-            true => Vec::new(),
-            false => folders.filter_map(FileId::of).collect(),
-        };
-        let mut overlays = self.overlays.iter();
-        let overlay = overlays.find(|it| it.has_above(&folders, path))?;
+        let overlay = self.names(path).into_iter().find_map(|name| {
+            let folders: Vec<FileId> = name.ancestors().skip(1).filter_map(FileId::of).collect();
+            let mut overlays = self.overlays.iter();
+            overlays.find(|it| it.has_above(&folders, &name))
+        })?;
         Some(Reason::Upper {
             point: overlay.point.clone(),
         })
     }
 
-    /// The file in the upper folder of an overlay in this namespace that a path in its mount leads to.
-    fn below_overlay(&self, path: &Path) -> Option<FileId> {
+    /// The reason against a file or folder in another mount namespace.
+    pub(crate) fn elsewhere(&self, pinned: &Pinned) -> Option<Reason> {
+        let id = mount_id(pinned)?;
+        let mut own = self.own_mounts().peekable();
+        // A process in a chroot does not see the mount that has its root.
+        let root = || {
+            let root = Pinned::path(Path::new("/")).ok();
+            root.and_then(|root| mount_id(&root))
+        };
+        let other = own.peek().is_some() && own.all(|mount| mount.id != id) && root() != Some(id);
+        other.then_some(Reason::OtherNamespace)
+    }
+
+    fn own_mounts(&self) -> impl Iterator<Item = &Mount> {
         let own = self.mounts.iter().filter(|used| used.process.is_none());
-        let above = own.filter(|used| path.starts_with(&used.mount.point));
+        own.map(|used| &used.mount)
+    }
+
+    /// The mount in this namespace that a path leads to, and the path within its file system.
+    fn within(&self, path: &Path) -> Option<(&Mount, PathBuf)> {
+        let above = self
+            .own_mounts()
+            .filter(|mount| path.starts_with(&mount.point));
         // Of several mounts on one point, the last hides the others; max_by_key returns the last.
-        let mount = &above
-            .max_by_key(|used| used.mount.point.as_os_str().len())?
-            .mount;
-        let below = mount.root.join(path.strip_prefix(&mount.point).ok()?);
-        FileId::of(&upper_folder(mount)?.join(below.strip_prefix("/").ok()?))
+        let mount = above.max_by_key(|mount| mount.point.as_os_str().len())?;
+        Some((
+            mount,
+            joined(&mount.root, path.strip_prefix(&mount.point).ok()?),
+        ))
+    }
+
+    /// The file that a mount shows at this path.
+    fn below(&self, path: &Path) -> Below {
+        let Some((mount, within)) = self.within(path) else {
+            return Below::Nothing;
+        };
+        let within = within.strip_prefix("/").unwrap_or(&within);
+        match folder_below(mount).filter(|folder| folder.is_dir()) {
+            Some(folder) => Below::File(joined(&folder, within)),
+            None if mount.file_system == "overlay" => Below::Unknown,
+            None => Below::Nothing,
+        }
+    }
+
+    /// Files in use that can be the one which an overlay shows at this path.
+    fn alike(&self, path: &Path) -> Vec<FileId> {
+        let Some(shown) = state(path) else {
+            return Vec::new();
+        };
+        let named = |file: Option<FileId>, path: &Path| {
+            let found = state(path).filter(|state| is_same(state, &shown))?;
+            file.filter(|file| *file == FileId::from(&found))
+        };
+        let backing = |one: &Loop| {
+            named(
+                one.file,
+                Path::new(&one.block.attribute("loop/backing_file")?),
+            )
+        };
+        let swaps = self
+            .swaps
+            .iter()
+            .filter_map(|one| named(one.file, &one.path));
+        let opened = self.opened.iter().filter(|one| is_same(&one.state, &shown));
+        let opened = opened.map(|one| one.file);
+        self.loops
+            .iter()
+            .filter_map(backing)
+            .chain(swaps)
+            .chain(opened)
+            .collect()
+    }
+
+    /// A path, and if there are overlays, the other paths in this namespace that lead to the same file: by bind mounts.
+    fn names(&self, path: &Path) -> Vec<PathBuf> {
+        if self.overlays.is_empty() {
+            return Vec::new();
+        }
+        let mut names = vec![path.to_owned()];
+        let Some((mount, within)) = self.within(path) else {
+            return names;
+        };
+        // Of a new file, the folder.
+        let leads_to = |path: &Path| FileId::of(path).or_else(|| FileId::of(path.parent()?));
+        let file = leads_to(path);
+        for other in self
+            .own_mounts()
+            .filter(|other| other.number == mount.number)
+        {
+            if let Ok(rest) = within.strip_prefix(&other.root) {
+                let name = joined(&other.point, rest);
+                if leads_to(&name) == file && !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+        names
     }
 
     /// The processes that have a regular file open for writing, mapped or locked. Not counted: the ancestors of this
-    /// process, and other processes of this program unless they locked it. With `own_locks`, their locks do not count
-    /// either.
+    /// process, those of this program that belong to the same invocation, and others of this program unless they locked
+    /// it or serve it. With `own_locks`, none of this program counts.
     pub(crate) fn processes_of(
         &self,
         roots: &Roots,
@@ -201,26 +333,33 @@ impl Survey {
         own_locks: bool,
     ) -> Vec<Reason> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let counts = |process: u32, hold: Hold| {
-            let lock = hold == Hold::Locked;
-            let own = || self.family.is_program(roots, process) && (!lock || own_locks);
-            (lock || !self.family.ancestors.contains(&process)) && !own()
+        let counts = |process: u32, hold: Hold, file: &FileId| {
+            // The clients of a server of the mount that a path is in have the file of the mount open.
+            let served = || identities.first() == Some(file) && serves(roots, process);
+            match self.family.is_program(roots, process) {
+                _ if self.family.is_own(roots, process) => false,
+                true => !own_locks && (hold == Hold::Locked || served()),
+                false => true,
+            }
         };
         let mut reasons: Vec<Reason> = Vec::new();
         let opened = self
             .opened
             .iter()
             .filter(|one| identities.contains(&one.file));
-        for one in opened.filter(|one| counts(one.process, one.hold)) {
+        for one in opened.filter(|one| counts(one.process, one.hold, &one.file)) {
             reasons.push(one.reason(roots, name.clone().into_owned()));
         }
         let on = |lock: &&Lock| {
-            let mut files = identities.iter();
+            // One that this process inherited may be of a process that has ended.
+            let mut files = identities
+                .iter()
+                .filter(|file| !self.own_locks.contains(file));
             files.any(|file| lock.is_on(file.device, file.inode))
         };
         for lock in self.locks.iter().filter(on) {
             let own = lock.process == std::process::id();
-            if !own && counts(lock.process, Hold::Locked) {
+            if !own && counts(lock.process, Hold::Locked, &identities[0]) {
                 reasons.push(Reason::OpenedBy {
                     device: name.clone().into_owned(),
                     process: Some(lock.process),
@@ -239,6 +378,12 @@ impl Survey {
             .any(|lock| lock.is_on(file.device, file.inode))
     }
 
+    /// Whether a lock on a file is one of this process, or of one that [`Self::processes_of`] does not count.
+    pub(crate) fn is_own_lock(&self, roots: &Roots, file: FileId, process: Option<u32>) -> bool {
+        let own = || process.is_some_and(|process| self.family.is_own(roots, process));
+        self.own_locks.contains(&file) || own()
+    }
+
     /// Other processes that have one of these devices open for writing, mapped or locked.
     pub(crate) fn writers(&self, roots: &Roots, devices: &BTreeSet<DeviceNumber>) -> Vec<Reason> {
         let mut reasons: Vec<Reason> = Vec::new();
@@ -247,7 +392,7 @@ impl Survey {
             let Some(device) = one.device.filter(|device| devices.contains(device)) else {
                 continue;
             };
-            if last != Some(one.process) {
+            if last != Some(one.process) && !self.family.is_own(roots, one.process) {
                 last = Some(one.process);
                 let name =
                     Block::find(roots, device).map_or(device.to_string(), |block| block.name);
@@ -364,181 +509,21 @@ fn members(roots: &Roots) -> Vec<Member> {
     members
 }
 
-/// A file or device that another process holds.
-#[derive(Debug)]
-struct Opened {
-    process: u32,
-    file: FileId,
-    device: Option<DeviceNumber>,
-    hold: Hold,
+/// The file below the one at a path.
+enum Below {
+    Nothing,
+    File(PathBuf),
+    /// An overlay shows it whose upper folder cannot be found.
+    Unknown,
 }
 
-impl Opened {
-    fn new(process: u32, link: &Path, hold: Hold) -> Option<Opened> {
-        // The server of a network file system is not asked: it may be stuck.
-        let flags = AtFlags::STATX_DONT_SYNC;
-        let state = rustix::fs::statx(CWD, link, flags, StatxFlags::BASIC_STATS).ok()?;
-        let kind = FileType::from_raw_mode(u32::from(state.stx_mode));
-        let device = DeviceNumber {
-            major: state.stx_rdev_major,
-            minor: state.stx_rdev_minor,
-        };
-        let is_device = kind == FileType::BlockDevice;
-        (is_device || kind == FileType::RegularFile).then(|| Opened {
-            process,
-            file: FileId {
-                device: makedev(state.stx_dev_major, state.stx_dev_minor),
-                inode: state.stx_ino,
-            },
-            device: is_device.then_some(device),
-            hold,
-        })
+/// The most identities of a file that are followed.
+const DEEPEST: usize = 16;
+
+/// As [`Path::join`], but without a slash after a path to which nothing is joined.
+fn joined(path: &Path, rest: &Path) -> PathBuf {
+    match rest.as_os_str().is_empty() {
+        true => path.to_owned(),
+        false => path.join(rest),
     }
-
-    fn reason(&self, roots: &Roots, name: String) -> Reason {
-        Reason::OpenedBy {
-            device: name,
-            process: Some(self.process),
-            command: command(roots, self.process),
-            hold: self.hold,
-        }
-    }
-}
-
-/// The files and devices of all other processes. Without privilege, only those of the same user are found.
-fn opened(roots: &Roots) -> Vec<Opened> {
-    let mut opened = Vec::new();
-    for process in processes(roots) {
-        let tables = tables(roots, process);
-        for folder in &tables {
-            for descriptor in names(folder.join("fdinfo")) {
-                let about = text(folder.join("fdinfo").join(&descriptor)).unwrap_or_default();
-                if let Some(hold) = hold(&about) {
-                    let link = folder.join("fd").join(descriptor);
-                    opened.extend(Opened::new(process, &link, hold));
-                }
-                let files = registered(&about).map(|path| below(folder, &path));
-                opened.extend(files.filter_map(|path| Opened::new(process, &path, Hold::Ring)));
-            }
-        }
-        // Threads share their mappings.
-        let maps = |folder: &PathBuf| Some((folder.clone(), fs::read(folder.join("maps")).ok()?));
-        let mut maps = tables
-            .iter()
-            .filter_map(maps)
-            .filter(|(_, maps)| !maps.is_empty());
-        if let Some((folder, maps)) = maps.next() {
-            for line in maps.split(|byte| *byte == b'\n') {
-                opened.extend(mapped(&folder, process, &String::from_utf8_lossy(line)));
-            }
-        }
-    }
-    opened
-}
-
-/// All processes except this one.
-fn processes(roots: &Roots) -> impl Iterator<Item = u32> {
-    let own = std::process::id();
-    let all = names(&roots.proc).into_iter();
-    all.filter_map(|name| name.parse().ok())
-        .filter(move |process| *process != own)
-}
-
-/// The folders in procfs of a process and of those of its threads that have descriptors of their own. If the first
-/// thread has ended, all others have those of the process.
-fn tables(roots: &Roots, process: u32) -> Vec<PathBuf> {
-    let folder = roots.proc.join(process.to_string());
-    let tasks = folder.join("task");
-    let threads = names(&tasks)
-        .into_iter()
-        .filter_map(|name| name.parse().ok());
-    let mut threads: Vec<u32> = threads.filter(|thread| *thread != process).collect();
-    let ended = !threads.is_empty() && Owner::of(roots, process).is_none();
-    let shared = |thread| iodyno_sys::host::shares_descriptors(process, thread);
-    threads.retain(|thread| ended || shared(*thread) == Some(false));
-    let threads = threads
-        .into_iter()
-        .map(|thread| tasks.join(thread.to_string()));
-    std::iter::once(folder).chain(threads).collect()
-}
-
-/// A path as a process sees it.
-fn below(folder: &Path, path: &Path) -> PathBuf {
-    folder
-        .join("root")
-        .join(path.strip_prefix("/").unwrap_or(path))
-}
-
-/// The files that are registered with a ring of io_uring, from its `/proc/PID/fdinfo/N`. How they are open is not
-/// known.
-fn registered(fdinfo: &str) -> impl Iterator<Item = PathBuf> {
-    let lines = fdinfo
-        .lines()
-        .skip_while(|line| !line.starts_with("UserFiles:"));
-    let files = lines.skip(1).take_while(|line| line.starts_with(' '));
-    files.filter_map(|line| Some(path_of(line.split_once(": ")?.1.as_bytes())))
-}
-
-/// What a line of `/proc/PID/maps` maps, if that is shared and writable.
-fn mapped(folder: &Path, process: u32, line: &str) -> Option<Opened> {
-    // Range, permissions, offset, device, inode, path.
-    let mut fields = line.split_ascii_whitespace();
-    let (range, permissions) = (fields.next()?, fields.next()?);
-    if !(permissions.contains('w') && permissions.ends_with('s')) {
-        return None;
-    }
-    let exact = Opened::new(process, &folder.join("map_files").join(range), Hold::Mapped);
-    let path = || {
-        let path = Path::new(line.split_once('/')?.1);
-        Opened::new(process, &below(folder, path), Hold::Mapped)
-    };
-    exact.or_else(path)
-}
-
-/// This program in other processes, and the processes that started this one: they may have a file open on which
-/// iodyno works.
-#[derive(Debug, Default)]
-struct Family {
-    program: Option<FileId>,
-    ancestors: BTreeSet<u32>,
-}
-
-impl Family {
-    fn of(roots: &Roots) -> Family {
-        let mut ancestors = BTreeSet::new();
-        let mut process = std::process::id();
-        while let Some(parent) = parent(roots, process).filter(|parent| *parent > 1) {
-            if !ancestors.insert(parent) {
-                break;
-            }
-            process = parent;
-        }
-        Family {
-            program: FileId::of(&roots.proc.join("self/exe")),
-            ancestors,
-        }
-    }
-
-    fn is_program(&self, roots: &Roots, process: u32) -> bool {
-        let program = roots.proc.join(process.to_string()).join("exe");
-        self.program.is_some() && FileId::of(&program) == self.program
-    }
-}
-
-fn parent(roots: &Roots, process: u32) -> Option<u32> {
-    let stat = text(roots.proc.join(process.to_string()).join("stat"))?;
-    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
-}
-
-/// How a descriptor is held against others, from its `/proc/PID/fdinfo/N`: it is locked, or the octal flags contain
-/// O_WRONLY (1) or O_RDWR (2). `None`: it is only read.
-fn hold(fdinfo: &str) -> Option<Hold> {
-    if fdinfo.lines().any(|line| line.starts_with("lock:")) {
-        return Some(Hold::Locked);
-    }
-    let flags = fdinfo
-        .lines()
-        .filter_map(|line| line.strip_prefix("flags:"));
-    let mut flags = flags.filter_map(|flags| u32::from_str_radix(flags.trim(), 8).ok());
-    flags.any(|flags| flags & 0o3 != 0).then_some(Hold::Open)
 }

@@ -10,7 +10,7 @@ use iodyno_host::Roots;
 use iodyno_host::block::{Block, DeviceNumber};
 use rustix::fs::OFlags;
 
-use crate::open::Pinned;
+use crate::open::{Pinned, PinnedKind};
 use crate::refusal::{Reason, dedup};
 use crate::survey::Survey;
 
@@ -47,11 +47,29 @@ pub(crate) fn exclusive(pinned: &Pinned) -> io::Result<OwnedFd> {
     }
 }
 
-/// Every use of a device's bytes that forbids writing to it, without signatures.
-pub(crate) fn of(roots: &Roots, survey: &Survey, block: &Block) -> Vec<Reason> {
+/// Whether a user has exclusive access to a device, such as a mount that is not visible.
+fn is_claimed(roots: &Roots, block: &Block) -> bool {
+    let node = Pinned::path(&roots.dev.join(&block.name));
+    let node = node
+        .ok()
+        .filter(|node| matches!(node.kind, PinnedKind::Block(number) if number == block.number));
+    let open = |node: Pinned| node.open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::EXCL);
+    let opened = node.map(open);
+    opened.is_some_and(|it| it.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy))
+}
+
+/// Every use of a device's bytes that forbids writing to it, without signatures. `own`: the devices to which this
+/// process has exclusive access.
+pub(crate) fn of(
+    roots: &Roots,
+    survey: &Survey,
+    block: &Block,
+    own: &BTreeSet<DeviceNumber>,
+) -> Vec<Reason> {
     let mut walk = Walk {
         roots,
         survey,
+        own,
         seen: BTreeSet::from([block.number]),
         reasons: Vec::new(),
     };
@@ -76,6 +94,7 @@ pub(crate) fn of(roots: &Roots, survey: &Survey, block: &Block) -> Vec<Reason> {
 struct Walk<'a> {
     roots: &'a Roots,
     survey: &'a Survey,
+    own: &'a BTreeSet<DeviceNumber>,
     seen: BTreeSet<DeviceNumber>,
     reasons: Vec<Reason>,
 }
@@ -90,6 +109,19 @@ impl Walk<'_> {
         self.above(block);
         for part in block.partitions() {
             self.whole(&part);
+        }
+    }
+
+    /// As [`Self::whole`], for a device with the same bytes as the target: also a user who only has exclusive access,
+    /// which includes access to a partition.
+    fn beside(&mut self, block: &Block) {
+        let known = self.reasons.len();
+        self.whole(block);
+        let unknown = self.reasons.len() == known && !self.own.contains(&block.number);
+        if unknown && is_claimed(self.roots, block) {
+            self.reasons.push(Reason::Claimed {
+                device: block.name.clone(),
+            });
         }
     }
 
@@ -139,7 +171,7 @@ impl Walk<'_> {
         self.reasons.extend(survey.writers_below(self.roots, file));
         for twin in survey.beside(file) {
             // A second loop device on the file is allowed if it is not in use.
-            self.whole(&twin.block);
+            self.beside(&twin.block);
         }
         if let Some(number) = file.device
             && let Ok(lower) = Block::find(self.roots, number)
@@ -147,7 +179,7 @@ impl Walk<'_> {
         {
             // The loop driver does not claim its backing device: check everything there.
             let disk = lower.parent();
-            self.whole(&lower);
+            self.beside(&lower);
             if let Some(disk) = &disk
                 && self.seen.insert(disk.number)
             {

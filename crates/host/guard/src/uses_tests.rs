@@ -1,5 +1,6 @@
 //! Simulated hosts, and which devices may be written on them.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 
 use iodyno_host::fake::FakeHost;
@@ -13,7 +14,13 @@ type Setup = fn(&FakeHost);
 fn found(setup: Setup, device: &str) -> Vec<String> {
     let host = FakeHost::new();
     setup(&host);
-    let reasons = of(&host.roots, &Survey::take(&host.roots), &host.block(device));
+    let survey = Survey::take(&host.roots);
+    let reasons = of(
+        &host.roots,
+        &survey,
+        &host.block(device),
+        &BTreeSet::default(),
+    );
     let mut words: Vec<String> = reasons.iter().map(ToString::to_string).collect();
     words.sort();
     words

@@ -7,7 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use common::{Loop, User, admit, findings, refusal, run, skip, write};
 use iodyno_guard::{
     AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Reason, Request, signatures,
 };
+use iodyno_host::identity::identify;
 use iodyno_host::{Owner, Roots};
 
 const MIB: u64 = 1 << 20;
@@ -33,7 +34,7 @@ fn a_blank_device_is_admitted_and_claimed() {
     file.write_all_at(b"ours", 4096).unwrap();
     // Nobody else can claim it in the meantime.
     let second = refusal(write(&disk.device, &[]));
-    assert_eq!(second.findings[0], Reason::Claimed);
+    assert!(matches!(second.findings[0], Reason::Claimed { .. }));
     assert!(run(&["mkfs.ext4", "-q", disk.path()]).is_err());
     drop((admitted, file));
     write(&disk.device, std::slice::from_ref(&disk.device)).unwrap();
@@ -269,6 +270,52 @@ fn a_device_is_read_past_what_a_process_maps_of_it() {
     drop(user);
 }
 
+fn exclusive(name: &str) -> String {
+    format!("another user has exclusive access to {name} (open with O_EXCL failed with EBUSY)")
+}
+
+/// Mounts that are not listed anywhere.
+#[test]
+fn a_device_is_refused_while_another_one_on_its_file_is_mounted_and_nothing_shows_where() {
+    let Some(disk) = Loop::blank(16) else { return };
+    run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
+    let file = disk.file.to_str().unwrap();
+    let twin = run(&["losetup", "--find", "--show", file]).unwrap();
+    let (point, namespaces) = (disk.folder().join("mnt"), disk.folder().join("ns"));
+    for folder in [&point, &namespaces] {
+        fs::create_dir(folder).unwrap();
+    }
+    let (point, namespaces) = (point.display(), namespaces.display());
+    let script = |user: &str| {
+        let (begin, end) = match user {
+            "file" => (
+                format!("mount {twin} {point}; exec 3> {point}/file; umount -l {point}"),
+                "exec 3>&-".to_owned(),
+            ),
+            _ => (
+                format!(
+                    "mount --bind {namespaces} {namespaces}; mount --make-private {namespaces}; touch {namespaces}/one; \
+                     unshare --mount={namespaces}/one mount {twin} {point}"
+                ),
+                format!("umount {namespaces}/one; umount {namespaces}"),
+            ),
+        };
+        format!("set -e; {begin}; echo mounted; read line; {end}")
+    };
+    for user in ["file", "namespace"] {
+        let child = Mounting::of(&["sh", "-c", &script(user)]);
+        let found = findings(&refusal(write(
+            &disk.device,
+            std::slice::from_ref(&disk.device),
+        )));
+        drop(child);
+        let twin = exclusive(twin.trim_start_matches("/dev/"));
+        assert!(found.contains(&twin), "{user}: {found:?}");
+    }
+    run(&["losetup", "--detach", &twin]).unwrap();
+    write(&disk.device, std::slice::from_ref(&disk.device)).unwrap();
+}
+
 #[test]
 fn a_device_is_refused_while_a_process_uses_what_is_below_it_or_beside_it() {
     let Some(disk) = Loop::blank(16) else { return };
@@ -297,17 +344,23 @@ fn a_device_is_refused_while_a_process_uses_what_is_below_it_or_beside_it() {
                 "f = os.open(path, os.O_RDWR); m = mmap.mmap(f, 4096); os.closerange(3, 64)",
                 "mapped shared and writable in",
             ),
+            ("f = os.open(path, os.O_EXCL)", ""),
         ] {
+            // A file has no exclusive users, and the device over this one is a reason of its own.
+            if how.is_empty() && (used == &disk.file || target == &twin) {
+                continue;
+            }
             let Some(user) = User::python(does, used) else {
                 break;
             };
             let refused = write(target, std::slice::from_ref(target));
             let process = user.id();
             drop(user);
-            results.push((
-                refused,
-                format!("{} is {how} process {process} (python3)", name(used)),
-            ));
+            let expected = match how {
+                "" => exclusive(&name(used)),
+                _ => format!("{} is {how} process {process} (python3)", name(used)),
+            };
+            results.push((refused, expected));
         }
     }
     for device in [&over, &twin] {
@@ -530,6 +583,22 @@ fn unwritable_records_are_reported_and_the_device_is_used() {
 #[test]
 fn another_file_on_the_same_loop_device_is_not_mistaken_for_the_previous_one() {
     let state = Remembering::new();
+    if let Some(disk) = Loop::blank(16) {
+        let known = || identify(&disk.device, &Roots::host()).unwrap();
+        let again = || {
+            run(&["losetup", "--detach", disk.path()]).unwrap();
+            run(&["losetup", disk.path(), disk.file.to_str().unwrap()]).unwrap();
+        };
+        let before = known();
+        again();
+        assert!(!before.differs_from(&known()));
+        // A file of the same name and length, perhaps with the same inode number.
+        fs::remove_file(&disk.file).unwrap();
+        assert!(!before.differs_from(&known()));
+        File::create(&disk.file).unwrap().set_len(16 << 20).unwrap();
+        again();
+        assert!(before.differs_from(&known()), "{before} {}", known());
+    }
     for length in [16, 16, 24] {
         let Some(disk) = Loop::holding(length, |file| {
             let file = OpenOptions::new().write(true).open(file).unwrap();
@@ -557,9 +626,10 @@ fn two_jobs_of_one_run_share_a_device() {
     let first = guard.admit(&request).unwrap();
     let second = guard.admit(&request).unwrap();
     drop(first);
+    let device = disk.name().to_owned();
     assert_eq!(
         refusal(write(&disk.device, &[])).findings,
-        [Reason::Claimed]
+        [Reason::Claimed { device }]
     );
     drop(second);
     write(&disk.device, &[]).unwrap();
@@ -675,38 +745,68 @@ fn a_mounted_device_is_refused_even_with_destroy() {
     write(&disk.device, std::slice::from_ref(&disk.device)).unwrap();
 }
 
+/// A process that mounts something, prints a line, and undoes it when this is dropped.
+struct Mounting(Child);
+
+impl Mounting {
+    fn of(command: &[&str]) -> Mounting {
+        let mut child = Command::new(command[0])
+            .args(&command[1..])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let answer = child.stdout.as_mut().unwrap();
+        answer.read_exact(&mut [0; 8]).unwrap();
+        Mounting(child)
+    }
+}
+
+impl Drop for Mounting {
+    fn drop(&mut self) {
+        let ended = self.0.stdin.take().unwrap().write_all(b"\n");
+        let ended = ended.and_then(|()| self.0.wait());
+        if let Err(why) = ended {
+            eprintln!("{why}");
+        }
+    }
+}
+
 #[test]
 fn a_device_mounted_only_in_another_namespace_is_refused() {
     let Some(disk) = Loop::blank(16) else { return };
     run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
-    let point = disk.folder().join("there");
-    fs::create_dir(&point).unwrap();
-    let script = format!(
-        "mount {} {} && echo mounted && read line",
-        disk.path(),
-        point.display()
+    let (point, other) = (disk.folder().join("there"), disk.folder().join("root"));
+    for folder in [&point, &other] {
+        fs::create_dir(folder).unwrap();
+    }
+    let (device, point, other) = (disk.path(), point.display(), other.display());
+    let mount = format!("mount {device} {point} && echo mounted && read line");
+    // The first process has another root, and the second one shows the mount.
+    let chroot = format!(
+        "mount --rbind / {other}; exec 3<&0; ({mount} <&3; kill $$) & exec chroot {other} sleep 600"
     );
-    let mut child = Command::new("unshare")
-        .args(["--mount", "sh", "-c", &script])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut answer = [0; 8];
-    child
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut answer)
-        .unwrap();
-    let refused = refusal(write(&disk.device, std::slice::from_ref(&disk.device)));
-    let found = findings(&refused);
-    assert!(
-        found[0].contains("in the mount namespace of process"),
-        "{found:?}"
+    // The first thread of a process shows nothing.
+    let thread = format!(
+        "import ctypes, sys, threading; libc = ctypes.CDLL(None)\n\
+         def own():\n    if libc.unshare(0x20200) or libc.mount(b'', b'/', None, 0x44000, None): return\n    \
+         if libc.mount(b'{device}', b'{point}', b'ext4', 0, None) == 0: print('mounted', flush=True); sys.stdin.read()\n\
+         own = threading.Thread(target=own); own.start(); own.join()"
     );
-    child.stdin.take().unwrap().write_all(b"\n").unwrap();
-    child.wait().unwrap();
+    for command in [
+        ["unshare", "--mount", "sh", "-c", &mount],
+        ["unshare", "--mount", "sh", "-c", &chroot],
+        ["env", "--", "python3", "-c", &thread],
+    ] {
+        let child = Mounting::of(&command);
+        let refused = refusal(write(&disk.device, std::slice::from_ref(&disk.device)));
+        let found = findings(&refused);
+        assert!(
+            found[0].contains("in the mount namespace of process"),
+            "{command:?}: {found:?}"
+        );
+        drop(child);
+    }
     write(&disk.device, std::slice::from_ref(&disk.device)).unwrap();
 }
 

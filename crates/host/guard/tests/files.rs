@@ -4,9 +4,10 @@
 mod common;
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use common::{Loop, User, admit, findings, refusal, run, skip, write};
 use iodyno_guard::{
@@ -456,9 +457,19 @@ fn the_folders_of_an_overlay_are_found_without_their_paths() {
     if let Err(why) = run(&["sh", "-c", &mount]) {
         return common::skip(&why);
     }
-    let in_upper = write(&at("upper/b"), &[]);
+    let mut in_upper = vec![write(&at("upper/b"), &[])];
     fs::rename(at("upper"), at("moved")).unwrap();
-    let in_moved = write(&at("moved/b"), &[]);
+    in_upper.push(write(&at("moved/b"), &[]));
+    in_upper.push(make(&at("moved/new"), Intent::WRITE));
+    in_upper.push(write(&at("moved"), &[]));
+    // By a bind mount, also of the file alone.
+    let beside = at("beside").display().to_string();
+    fs::write(at("beside"), "").unwrap();
+    run(&["mount", "--bind", at("moved/b").to_str().unwrap(), &beside]).unwrap();
+    in_upper.push(write(&at("beside"), &[]));
+    run(&["umount", &beside]).unwrap();
+    let in_lower = write(&at("lower/a"), &[]).map(drop);
+    let new_in_lower = make(&at("lower/new"), Intent::WRITE).map(drop);
     // Through the overlay, others use files of both folders, also one that was copied when it was opened.
     fs::write(at("lower/c"), vec![0; 64 << 10]).unwrap();
     File::options().append(true).open(at("merged/c")).unwrap();
@@ -473,11 +484,38 @@ fn the_folders_of_an_overlay_are_found_without_their_paths() {
             break;
         };
         used.push((write(&at(below), &[at(below)]), user.id()));
+        // Named in the overlay, and used below it.
+        drop(user);
+        let Some(user) = User::python(locks, &at(below)) else {
+            break;
+        };
+        used.push((write(&at(shown), &[at(shown)]), user.id()));
     }
     let in_merged = write(&at("merged/b"), &[]).map(drop);
+    let device = run(&[
+        "losetup",
+        "--find",
+        "--show",
+        at("moved/b").to_str().unwrap(),
+    ]);
+    let attached = device.map(|device| {
+        let refused = write(&at("merged/b"), &[]);
+        run(&["losetup", "--detach", &device]).unwrap();
+        (device, refused)
+    });
     run(&["umount", at("merged").to_str().unwrap()]).unwrap();
+    match attached {
+        Ok((device, refused)) => {
+            let expected = format!("it is the disk of {}, attached", &device[5..]);
+            assert_eq!(findings(&refusal(refused)), [expected]);
+        }
+        Err(why) => skip(&why),
+    }
+    for lower in [in_lower, new_in_lower] {
+        lower.unwrap();
+    }
     let expected = "it is in the upper folder of the overlay that is mounted on";
-    for refused in [in_upper, in_moved] {
+    for refused in in_upper {
         let refused = refusal(refused);
         assert!(findings(&refused)[0].starts_with(expected), "{refused}");
     }
@@ -488,7 +526,102 @@ fn the_folders_of_an_overlay_are_found_without_their_paths() {
         assert!(found.iter().any(|it| it.contains(&expected)), "{refused}");
     }
     in_merged.unwrap();
-    write(&at("moved/b"), &[]).unwrap();
+}
+
+/// Its users have other paths there.
+#[test]
+fn a_file_in_another_mount_namespace_is_refused_for_writing() {
+    if !common::is_root() {
+        return skip("only root makes namespaces");
+    }
+    let _alone = common::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let point = folder.path().join("point");
+    fs::create_dir(&point).unwrap();
+    let does = "import ctypes; libc = ctypes.CDLL(None)\n\
+                libc.unshare(0x20000); libc.mount(b'', b'/', None, 0x44000, None)\n\
+                libc.mount(b'none', path.encode(), b'tmpfs', 0, None); open(path + '/file', 'w').write('theirs')";
+    let Some(user) = User::python(does, &point) else {
+        return;
+    };
+    let there = |name: &str| {
+        let root = format!("/proc/{}/root", user.id());
+        Path::new(&root)
+            .join(point.strip_prefix("/").unwrap())
+            .join(name)
+    };
+    for refused in [
+        write(&there("file"), &[there("file")]),
+        make(&there("new"), Intent::WRITE),
+    ] {
+        assert_eq!(refusal(refused).findings, [Reason::OtherNamespace]);
+    }
+    for open in [create_output, append_output, open_output] {
+        open(&there("file")).unwrap_err();
+    }
+    assert_eq!(fs::read(there("file")).unwrap(), b"theirs");
+    admit(&there("file"), Intent::READ, &[]).unwrap();
+    // By such a path, files of this namespace are what they are.
+    let own = format!("/proc/self/root{}", folder.path().join("own").display());
+    assert!(make(Path::new(&own), Intent::WRITE).unwrap().created);
+}
+
+/// An empty EROFS file system in a file.
+fn erofs(path: &Path) {
+    let file = File::create(path).unwrap();
+    file.set_len(2 << 20).unwrap();
+    // Magic number, block size 4096, root inode 36 in units of 32 bytes, and the blocks.
+    for (at, bytes) in [
+        (0, &0xe0f5_e1e2u32.to_le_bytes()[..]),
+        (12, &[12]),
+        (14, &36u16.to_le_bytes()),
+        (16, &1u64.to_le_bytes()),
+        (36, &512u32.to_le_bytes()),
+        // Its inode: a folder of 27 bytes in block 1, with two links.
+        (128 + 4, &0o40755u16.to_le_bytes()),
+        (128 + 6, &2u16.to_le_bytes()),
+        (128 + 8, &27u32.to_le_bytes()),
+        (128 + 16, &1u32.to_le_bytes()),
+        (128 + 20, &1u32.to_le_bytes()),
+    ] {
+        file.write_all_at(bytes, 1024 + at).unwrap();
+    }
+    let entry = |name: u16| [&36u64.to_le_bytes()[..], &name.to_le_bytes(), &[2, 0]].concat();
+    let folder = [entry(24), entry(25), b"...".to_vec()].concat();
+    file.write_all_at(&folder, 4096).unwrap();
+}
+
+#[test]
+fn a_file_that_is_mounted_without_a_loop_device_is_refused() {
+    if !common::is_root() {
+        return skip("only root mounts files");
+    }
+    let _alone = common::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let (image, point) = (folder.path().join("disk.img"), folder.path().join("point"));
+    erofs(&image);
+    fs::create_dir(&point).unwrap();
+    // mount(8) would attach a loop device.
+    let does = format!(
+        "import ctypes; libc = ctypes.CDLL(None); point = b'{}'\n\
+         if libc.mount(path.encode(), point, b'erofs', 1, None): print('not mounted', flush=True)",
+        point.display()
+    );
+    let Some(user) = User::python(&does, &image) else {
+        return;
+    };
+    if user.said != "ready\n" {
+        return skip("the kernel mounts no files");
+    }
+    let link = folder.path().join("link.img");
+    fs::hard_link(&image, &link).unwrap();
+    let results = [&image, &link].map(|path| write(path, std::slice::from_ref(path)));
+    run(&["umount", point.to_str().unwrap()]).unwrap();
+    for (refused, name) in results.into_iter().zip(["disk.img", "link.img"]) {
+        let expected = format!("{name} is mounted on `{}` (erofs)", point.display());
+        assert_eq!(findings(&refusal(refused))[0], expected);
+    }
+    write(&image, std::slice::from_ref(&image)).unwrap();
 }
 
 #[test]
@@ -578,6 +711,116 @@ fn an_image_with_a_destroyed_superblock_or_an_empty_table_needs_destroy() {
     // Two bytes alone do not identify anything.
     file.write_all_at(&[7; 64], 446).unwrap();
     write(&path, &[]).unwrap();
+}
+
+/// The variable that names the path for the test below.
+const NAMED: &str = "IODYNO_TEST_PATH";
+
+/// As a program of its own: admits the path that a variable names, or with the argument `serve`, holds it.
+#[test]
+fn as_a_process_of_this_program() {
+    let Some(path) = std::env::var_os(NAMED) else {
+        return;
+    };
+    let path = Path::new(&path);
+    if std::env::args().any(|word| word == "serve") {
+        let _file = File::options().write(true).open(path).unwrap();
+        eprintln!("ready");
+        let _ = std::io::stdin().read(&mut [0]);
+        return;
+    }
+    match write(path, &[path.to_owned()]) {
+        Ok(_) => eprintln!("admitted"),
+        Err(error) => eprintln!("{error}"),
+    }
+}
+
+/// A shell script whose `"$@"` is a process of this program that works on a path, `$0`.
+fn started(script: &str, path: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(script).arg(path);
+    command.arg(std::env::current_exe().unwrap());
+    command.args(["as_a_process_of_this_program", "--exact", "--nocapture"]);
+    command
+        .env(NAMED, path)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn what_this_program_inherits_and_what_its_parents_hold_is_not_in_use() {
+    let _alone = common::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    fs::write(&path, vec![0; 64 << 10]).unwrap();
+    let disk = Loop::blank(16);
+    let python = |locks: &str| {
+        format!(
+            "exec python3 -c \"import fcntl, os, struct, sys; f = os.open(sys.argv[1], os.O_RDWR)\n\
+             os.set_inheritable(f, True); {locks}; os.execv(sys.argv[2], sys.argv[2:])\" \"$0\" \"$@\""
+        )
+    };
+    let targets = [Some(&path), disk.as_ref().map(|disk| &disk.device)];
+    for target in targets.into_iter().flatten() {
+        for script in [
+            "flock \"$0\" \"$@\"",
+            "exec 5<>\"$0\"; \"$@\"; exit $?",
+            // Who took the lock has ended.
+            "exec 5<>\"$0\"; flock 5; exec \"$@\"",
+            &python("fcntl.lockf(f, fcntl.LOCK_EX)"),
+            &python("fcntl.fcntl(f, 37, struct.pack('hhqqi', fcntl.F_WRLCK, 0, 0, 0, 0))"),
+        ] {
+            let output = started(script, target).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains("admitted"), "{script}: {said}");
+        }
+    }
+}
+
+/// Files that it serves are those of its clients.
+#[test]
+fn a_file_that_this_program_serves_is_refused_and_one_that_it_measures_is_not() {
+    let _alone = common::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    fs::write(&path, vec![0; 64 << 10]).unwrap();
+    let hold = |orphan: &str| {
+        let script = format!("{orphan} \"$@\" serve");
+        let mut child = started(&script, &path).spawn().unwrap();
+        let mut said = [0; 6];
+        child
+            .stderr
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut said)
+            .unwrap();
+        assert_eq!(&said, b"ready\n");
+        child
+    };
+    let ask = || {
+        let output = started("exec \"$@\"", &path).output().unwrap();
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let mut server = hold("exec");
+    let said = ask();
+    // It belongs to the invocation of this process.
+    write(&path, &[]).unwrap();
+    drop(server.stdin.take());
+    server.wait().unwrap();
+    assert!(said.contains("admitted"), "{said}");
+    // Its parent has ended.
+    let mut server = hold("exec 3<&0; <&3 setsid --fork");
+    let until = server.stdin.take();
+    server.wait().unwrap();
+    let refused = [ask(), write(&path, &[]).unwrap_err().to_string()];
+    drop(until);
+    for words in refused {
+        assert!(
+            words.contains("disk.img is open for writing in process"),
+            "{words}"
+        );
+    }
 }
 
 #[test]

@@ -6,6 +6,8 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
+
 use crate::block::{DeviceNumber, number_of};
 use crate::roots::{Roots, names};
 
@@ -49,12 +51,12 @@ impl Mount {
     }
 }
 
-/// A mount, with a process in its namespace if that is not ours.
+/// A mount, with a process or thread that sees it if this process does not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenMount {
     /// The mount.
     pub mount: Mount,
-    /// The process.
+    /// The process or thread.
     pub process: Option<u32>,
 }
 
@@ -65,41 +67,77 @@ pub fn own(roots: &Roots) -> Vec<Mount> {
         .unwrap_or_default()
 }
 
-/// The mounts of the namespaces of all processes, ours first; each pair of file system and mount point
+/// The mounts of the namespaces of all processes and threads, ours first; each pair of file system and mount point
 /// once. A namespace without a process is not visible: only the kernel's exclusive claim reveals it.
 pub fn everywhere(roots: &Roots) -> Vec<SeenMount> {
-    let namespace = |process: &str| fs::read_link(roots.proc.join(process).join("ns/mnt")).ok();
-    let mut namespaces: HashSet<PathBuf> = namespace("self").into_iter().collect();
+    let mut views: HashSet<View> = View::of(roots, "self").into_iter().collect();
     let mut known: HashSet<(DeviceNumber, PathBuf)> = HashSet::new();
+    let mut ids: HashSet<(DeviceNumber, u64)> = HashSet::new();
     let mut seen: Vec<SeenMount> = Vec::new();
     for mount in own(roots) {
         known.insert((mount.number, mount.point.clone()));
+        ids.insert((mount.number, mount.id));
         seen.push(SeenMount {
             mount,
             process: None,
         });
     }
-    for name in names(&roots.proc) {
-        let Ok(process) = name.parse::<u32>() else {
-            continue;
-        };
-        // Namespaces of other users cannot be compared without privilege, but their mounts can be read.
-        if namespace(&name).is_some_and(|link| !namespaces.insert(link)) {
+    for process in names(&roots.proc) {
+        if process.parse::<u32>().is_err() {
             continue;
         }
-        let Ok(text) = fs::read(roots.proc.join(&name).join("mountinfo")) else {
-            continue;
-        };
-        for mount in parse(&text) {
-            if known.insert((mount.number, mount.point.clone())) {
-                seen.push(SeenMount {
-                    mount,
-                    process: Some(process),
-                });
+        let threads = names(roots.proc.join(&process).join("task")).into_iter();
+        let threads = threads.filter(|thread| *thread != process);
+        for task in std::iter::once(process.clone()).chain(threads) {
+            let is_new = match View::of(roots, &task) {
+                Some(view) => views.insert(view),
+                // Namespaces of other users cannot be compared without privilege, but their mounts can be read.
+                None => task == process,
+            };
+            let text = is_new.then(|| fs::read(roots.proc.join(&task).join("mountinfo")).ok());
+            for mount in parse(&text.flatten().unwrap_or_default()) {
+                // Another root in a namespace shows the same mounts at other points.
+                let other = ids.insert((mount.number, mount.id));
+                if other && known.insert((mount.number, mount.point.clone())) {
+                    seen.push(SeenMount {
+                        mount,
+                        process: task.parse().ok(),
+                    });
+                }
             }
         }
     }
     seen
+}
+
+/// What decides which mounts a process sees: its namespace and its root.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct View {
+    namespace: PathBuf,
+    /// Mount, device and inode of the root; `None` if it is not known.
+    root: Option<(u64, u32, u32, u64)>,
+}
+
+impl View {
+    /// The view of a process or thread; `None` if its namespace is not known.
+    fn of(roots: &Roots, task: &str) -> Option<View> {
+        let folder = roots.proc.join(task);
+        let wanted = StatxFlags::MNT_ID | StatxFlags::INO;
+        // The server of a network file system is not asked: it may be stuck.
+        let root = statx(CWD, folder.join("root"), AtFlags::STATX_DONT_SYNC, wanted);
+        let number = |of: &Statx| {
+            (
+                of.stx_mnt_id,
+                of.stx_dev_major,
+                of.stx_dev_minor,
+                of.stx_ino,
+            )
+        };
+        Some(View {
+            namespace: fs::read_link(folder.join("ns/mnt")).ok()?,
+            root: root.ok().as_ref().map(number),
+        })
+    }
 }
 
 /// The mount that contains a path. `path` is absolute and without symlinks; `id` is the mount id from the

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use iodyno_host::fake::FakeHost;
 
 use super::*;
+use crate::open::FileId;
 use crate::request::Intent;
 
 /// The host is surveyed at most once per half second, whatever the number of files: a survey for each file would
@@ -34,6 +35,27 @@ fn an_unused_file_is_cached_for_half_a_second_and_a_used_file_is_not_cached() {
     host.write("proc/swaps", &swapped);
     assert_eq!(at(1000), []);
     assert_eq!(at(1001), uses);
+}
+
+/// A mount of `iodyno serve fs` shows the files of the folder that is its source.
+#[test]
+fn a_file_is_refused_that_is_used_below_the_mount_of_a_server() {
+    let host = FakeHost::new();
+    let (shown, below) = (host.path("mnt/swapfile"), host.path("shared/swapfile"));
+    for name in ["mnt/swapfile", "shared/swapfile"] {
+        host.write(name, "");
+    }
+    host.swap(below.to_str().unwrap());
+    let [mnt, shared] = ["mnt", "shared"].map(|name| host.path(name).display().to_string());
+    host.mount("0:60", &mnt, "fuse.iodyno", &shared);
+    let survey = Survey::take(&host.roots);
+    for path in [&shown, &below] {
+        let identities = survey.identities(FileId::of(path).unwrap(), path);
+        let expected = Reason::SwapFile {
+            path: below.clone(),
+        };
+        assert_eq!(survey.file(&identities, path), [expected]);
+    }
 }
 
 /// The locks of processes in other PID namespaces are not listed in /proc/locks.
