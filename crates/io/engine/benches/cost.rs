@@ -1,8 +1,8 @@
-//! What an op costs in the loop, without a process, a store or a report around it: `make bench` prints it.
+//! The cost of an op in the loop, without a process, a store or a report: printed by `make bench`.
 //!
 //! CPU is that of the worker's thread (getrusage), divided by the ops that it recorded. Rounds are interleaved, figures
-//! are medians. The direct reads compare ways to submit below full depth: one op per kernel entry, all that there is
-//! room for, and the default between both.
+//! are medians. The direct reads compare ways to submit below full depth: one op per kernel entry, as many as fit, and
+//! the default in between.
 #![allow(clippy::print_stdout, reason = "a program of its own")]
 
 use std::os::unix::fs::OpenOptionsExt;

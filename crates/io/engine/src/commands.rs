@@ -17,7 +17,7 @@ use crate::spec::OutputFiles;
 const HEARING: Duration = Duration::from_millis(20);
 
 /// Runs a command of a job in a shell and waits for its end. Its output goes to `FOLDER/JOB.MOMENT.txt`, as in fio;
-/// `moment` is `prerun` or `postrun`. A stop request that comes meanwhile kills it.
+/// `moment` is `prerun` or `postrun`. A stop request kills it.
 ///
 /// # Errors
 /// It could not be started, or failed.

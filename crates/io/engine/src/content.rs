@@ -4,8 +4,8 @@ use iodyno_model::{Buffers, Content};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Any two sectors of scrambled buffers differ, as in fio. Storage that stores equal pages once would otherwise store
-/// long blocks nearly once.
+/// Any two sectors of scrambled buffers differ, as in fio. Otherwise storage with deduplication would store long blocks
+/// nearly once.
 const SECTOR: usize = 512;
 /// From the word of one sector to that of the next: 2^64 divided by the golden ratio.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;

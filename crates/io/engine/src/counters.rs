@@ -118,7 +118,7 @@ const COARSE_BITS: u32 = 6;
 #[derive(Debug)]
 pub struct LatencyCounters {
     bins: Box<[AtomicU64]>,
-    /// The least that each value can have been, in coarse bins; all 0 if every end was detected at once.
+    /// The lower bound of each value, in coarse bins; all 0 if every end was detected at once.
     least: Box<[AtomicU64]>,
     sum: AtomicU64,
     min: AtomicU64,
@@ -169,8 +169,8 @@ impl LatencyCounters {
         bin.store(bin.load(Relaxed).wrapping_add(1), Release);
     }
 
-    /// Counts one value, ns, and the time for which its end may have been undetected; `None`: its end was detected at
-    /// once, as those of all other values. Only one thread may call this.
+    /// Counts one value, ns, and how long its end may have been undetected; `None`: this end was detected at once, like
+    /// those of all other values. Only one thread may call this.
     #[inline]
     pub(crate) fn record_with(&self, value: u64, unseen_ns: Option<u64>) {
         if let Some(unseen_ns) = unseen_ns {
@@ -269,7 +269,7 @@ impl LatencyReader {
                 seen = Some((seen.map_or(index, |(first, _)| first), index));
             }
         }
-        // Without values in the bins, the sum is left for the next interval with values.
+        // Without values in the bins, the sum stays for the next interval with values.
         let Some((first, last)) = seen else {
             return Histogram::default();
         };

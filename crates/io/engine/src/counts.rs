@@ -56,8 +56,8 @@ const ENODATA: i32 = 61;
 const EILSEQ: i32 = 84;
 
 /// Applies a policy to a failed op: whether it counts, and whether the job continues. As in fio, a job continues only
-/// after EIO and EILSEQ, which is an error of verification; other errors repeat with every op, such as ENOSPC. ENODATA
-/// is EIO in fio: a read of nothing.
+/// after EIO and EILSEQ, a verification error. Other errors, such as ENOSPC, would repeat with every op. ENODATA is EIO
+/// in fio: an empty read.
 pub(crate) fn judge(policy: &ErrorPolicy, direction: Direction, errno: i32) -> (bool, bool) {
     let (ignored, goes_on) = match direction {
         Direction::Read => (&policy.ignore_read, policy.continue_read),

@@ -7,7 +7,7 @@ use crate::outcome::WorkerError;
 /// Windows in a row that must keep the limit before a depth that was found is raised again.
 const STEADY_WINDOWS: u32 = 3;
 
-/// What a window has shown.
+/// The result of a window.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Searched {
     /// The next window may have another depth.
@@ -25,13 +25,13 @@ pub(crate) struct DepthSearch {
     /// Largest depth that is tried.
     most: u32,
     depth: u32,
-    /// The largest depth that kept the limit; 0: none did.
+    /// The largest depth that met the limit; 0: none did.
     kept: u32,
-    /// The smallest depth that missed it; `most + 1`: none did.
+    /// The smallest depth that exceeded it; `most + 1`: none did.
     missed: u32,
     /// Windows in a row that kept it at the depth that was found.
     steady: u32,
-    /// The depth is found and has a window of its own.
+    /// The depth is found, and is being measured in its own window.
     found: bool,
     since: u64,
     ops: u64,
@@ -65,8 +65,8 @@ impl DepthSearch {
         self.since.saturating_add(self.target.window.0)
     }
 
-    /// Counts an op that was submitted in this window: earlier ones met the depth before. Whether it decides on the
-    /// window.
+    /// Counts an op submitted in this window; earlier ones saw the previous depth. Returns whether it decides the
+    /// window's result.
     #[inline]
     pub(crate) fn note(&mut self, submitted: u64, service_ns: u64) -> bool {
         if submitted < self.since {
@@ -133,7 +133,7 @@ impl DepthSearch {
         }
         self.missed = self.depth;
         self.steady = 0;
-        // A depth that kept the limit before no longer does.
+        // A depth that met the limit before no longer does.
         if self.kept >= self.missed {
             self.kept = 0;
         }
@@ -141,7 +141,7 @@ impl DepthSearch {
         Searched::GoesOn
     }
 
-    /// The next depth to try: the middle of what is still open, or twice this one where nothing missed yet.
+    /// The next depth to try: the middle of the open range, or twice this one if none exceeded the limit yet.
     fn next(&mut self) {
         self.found = self.kept > 0 && (self.kept + 1 == self.missed || self.kept == self.most);
         self.depth = match self.found {

@@ -70,7 +70,7 @@ impl InFlight {
     }
 }
 
-/// What could delay the detection of completions in a turn. Instants are those of the engine clock, ns.
+/// Causes of late detection of completions in a turn. Instants are those of the engine clock, ns.
 #[derive(Debug, Clone, Copy, Default)]
 struct Unseen {
     /// When completions were last looked for before this turn.
@@ -87,8 +87,8 @@ struct Unseen {
 }
 
 impl Unseen {
-    /// The longest time that can have passed between the end of an op and its detection, ns. An op that was submitted
-    /// alone is not delayed by its own submission.
+    /// The longest possible time between the end of an op and its detection, ns. An op submitted alone is not delayed
+    /// by its own submission.
     #[inline(always)]
     fn longest_ns(&self, completion: &Completion) -> u64 {
         let since = completion.submitted.max(self.since);
@@ -588,7 +588,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             first_submitted: 0,
             submission_ns: 0,
         };
-        // An op that is alone in flight is timed as by any program that waits for it.
+        // A single op in flight is timed like in any program that waits for it.
         let run_delay = match capabilities.stamps_each || depth == 1 {
             true => RunDelay::default(),
             false => clock.run_delay(),
@@ -676,7 +676,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         }
     }
 
-    /// To be called when the measured time is over and the job's end steps begin.
+    /// Call this when the measured time is over and the job's end steps begin.
     pub(crate) fn finish(&mut self) {
         (self.finishing, self.full) = (true, false);
         if let Some(reads) = &mut self.verify_reads {

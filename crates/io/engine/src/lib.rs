@@ -59,8 +59,8 @@ pub use support::unusable;
 pub use verify::verified_unit;
 
 /// Runs one clone to its end: prepares its backend and buffers, arrives at the gate, waits for its start instant, and
-/// runs the job's steps (ramp, measure, drain, end fsync, verify pass). A job of file operations is run by the loop in
-/// [`operations`].
+/// runs the job's steps (ramp, measure, drain, end fsync, verify pass). The loop in [`operations`] runs jobs of file
+/// operations.
 ///
 /// Call it on the clone's own thread.
 ///

@@ -169,7 +169,7 @@ pub(crate) fn carry_out<W: CloneWork>(
         let until = now.saturating_add(job.end.ramp.0);
         let word = steps.run(&mut work, Step::Ramp, |work| work.run(&shared.ramp, until));
         ended = word.filter(|word| *word != EndedBy::Runtime);
-        // As in fio, the ramp of a job that completes its work in it, or fails, is what is reported.
+        // As in fio, the ramp is reported if the job completes or fails in it.
         if matches!(ended, Some(EndedBy::Size | EndedBy::Error)) {
             shared.measure.absorb(&shared.ramp);
         } else {

@@ -2,10 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// If there are more, those shorter than twice the least length are forgotten.
+/// Beyond this number, pauses shorter than twice the least length are dropped.
 const MOST: usize = 1024;
 
-/// The times of at least some length in which no op of a clone ended, as far as its worker has written them.
+/// The times of at least some length in which no op of a clone ended, as recorded by its worker.
 ///
 /// The worker takes the lock only to add one, at most a hundred times per second.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Pauses {
     /// Shorter times are not kept, ns.
     pub const LEAST_NS: u64 = 10_000_000;
 
-    /// Worker: between these instants no op ended. Ignored if that is shorter than those that are kept.
+    /// Called by the worker: no op ended between these instants. Ignored if shorter than the kept ones.
     #[cold]
     pub(crate) fn add(&self, from: u64, to: u64) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);

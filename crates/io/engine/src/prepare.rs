@@ -118,7 +118,7 @@ pub(crate) fn shared_files(
     let parts = Parts {
         engine: rule.engine.clone(),
         writes: rule.mode.writes(),
-        // As in sysbench.
+        // Like sysbench.
         bad_block_fails: !job.errors.continue_verify,
         cached: Vec::new(),
         shared,
@@ -197,7 +197,7 @@ fn on_backend<S: CloneStream>(
         EngineKind::Libaio => {
             let backend = AioBackend::new(files, arena, engine)?;
             let shared = bound.spec.job.work.shared_files().is_some();
-            // As sysbench does.
+            // Like sysbench.
             let backend = match shared {
                 true => backend.with_blocking_syncs(),
                 false => backend,
@@ -325,7 +325,7 @@ fn files(spec: &mut CloneSpec) -> Result<Vec<File>, WorkerError> {
         .collect()
 }
 
-/// What is special about the buffers of a clone.
+/// Special properties of a clone's buffers.
 enum ArenaKind<'a> {
     Plain,
     /// All reads go to one of them.

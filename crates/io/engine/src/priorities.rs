@@ -1,4 +1,4 @@
-//! Ops with a priority of their own, and their latencies.
+//! Ops with their own priority, and their latencies.
 
 use iodyno_model::{Direction, Job, PriorityShare, Work};
 use rand::{RngExt, SeedableRng};

@@ -135,7 +135,7 @@ impl CloneShared {
         self.measure_start.store(now, Ordering::Release);
     }
 
-    /// Worker: its measured time has ended; later counts are those of its end steps.
+    /// Called by the worker: its measured time has ended; later counts are those of its end steps.
     pub fn set_measure_end(&self, now: u64) {
         self.measure_end.store(now, Ordering::Release);
     }
@@ -207,7 +207,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Other threads: tells the worker that it must not start.
+    /// Called by other threads: prevents the worker from starting.
     pub fn close(&self) {
         *self.lock() = GateState::Closed;
         self.changed.notify_all();

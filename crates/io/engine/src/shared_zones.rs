@@ -1,4 +1,4 @@
-//! Finds clones that would change the same zones of a zoned device: each keeps write pointers of its own.
+//! Finds clones that would change the same zones of a zoned device: each tracks write pointers separately.
 
 use iodyno_model::Work;
 use iodyno_sys::zones::{device_number, zone_length};

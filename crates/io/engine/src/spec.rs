@@ -102,7 +102,7 @@ pub struct BlocksPart {
     pub replay: Option<ReplayPart>,
     /// The record of each op at its issue, if there is one.
     pub iolog: Option<Arc<OpLog>>,
-    /// What takes the place of files, for the engines `vhost-user-blk` and `virtiofs`.
+    /// The service that replaces files, for the engines `vhost-user-blk` and `virtiofs`.
     pub service: Option<Service>,
 }
 
@@ -150,7 +150,7 @@ impl OutputFiles {
 pub struct RecordedBlocks {
     /// Bytes of a unit. A record of units of another length is not used.
     pub unit: u64,
-    /// Who wrote the units.
+    /// The writers of the units.
     pub writers: Vec<RecordedWriter>,
     /// From the start of the region. Units beyond the end of the list are not recorded.
     pub units: Vec<RecordedUnit>,

@@ -154,7 +154,7 @@ struct CheckedFile {
     base: u64,
     /// Sequence number of each unit's last write; 0: unknown. Untouched pages take no memory.
     written: Vec<u32>,
-    /// Who wrote recorded units, which this clone does not write.
+    /// The writers of recorded units, which this clone does not write.
     writers: Vec<Identity>,
     /// For each unit, the index of its writer. Empty: nothing is recorded.
     wrote: Vec<u32>,
@@ -162,7 +162,7 @@ struct CheckedFile {
     checked: Vec<bool>,
 }
 
-/// What the blocks of a trial have in common in a file.
+/// The identity shared by the blocks of a trial in a file.
 #[derive(Debug, Clone, Copy)]
 struct Identity {
     trial: u64,
@@ -461,7 +461,7 @@ impl Verifier {
         self.rule.trim.is_some_and(|trim| trim.check_zero)
     }
 
-    /// Whether fio wrote this unit. If a record states that iodyno did not write it, fio may have written it later.
+    /// Whether fio wrote this unit. Even if a record says that iodyno did not write it, fio may have written it later.
     fn is_of_fio(&self, unit: &[u8]) -> bool {
         let header = self
             .fio
@@ -678,7 +678,7 @@ impl Verifier {
         }
     }
 
-    /// Sequence number of the last write to the unit at this offset (0: unknown), and who wrote it.
+    /// Sequence number of the last write to the unit at this offset (0: unknown), and its writer.
     fn expected(&self, file: u32, offset: u64) -> (u32, Identity) {
         let file = &self.files[file as usize];
         let index = ((offset - file.base) / self.unit as u64) as usize;

@@ -25,7 +25,7 @@ impl VerifyReads {
         }
     }
 
-    /// Discards what was recorded so far.
+    /// Discards the records so far.
     pub(crate) fn clear(&mut self) {
         *self = VerifyReads::new(self.submits);
     }
@@ -43,7 +43,7 @@ impl VerifyReads {
         }
     }
 
-    /// To be called at the end of the measured time.
+    /// Call this at the end of the measured time.
     pub(crate) fn end_measure(&mut self) {
         self.in_time = self.counters.of(Direction::Read).service.count() > 0;
     }

@@ -22,11 +22,11 @@ const EDQUOT: i32 = 122;
 const ECANCELED: i32 = 125;
 
 impl<B: Backend, C: Clock> Driver<'_, B, C> {
-    /// Notes for how long completions of this turn, which asked for at least `min`, may have been unseen: the time
-    /// since completions were last looked for, and the duration of submission. If one entry submits and waits,
-    /// submission is assumed to take as long per op as in the fastest entry so far, because the kernel ends a wait with
-    /// the first completion. `waited_ns`: the wait for a CPU since it was last read; what was before this turn is in
-    /// the time since the last look already.
+    /// Records how long completions of this turn, which requested at least `min`, may have been undetected: the time
+    /// since the last check for completions, and the duration of submission. If one entry submits and waits, submission
+    /// is assumed to take as long per op as in the fastest entry so far, because the kernel ends a wait with the first
+    /// completion. `waited_ns`: the wait for a CPU since it was last read; earlier waits are already part of the time
+    /// since the last check.
     #[inline]
     pub(super) fn note_window(&mut self, min: u32, waited_ns: u64) {
         let turn = &self.completions;
@@ -76,7 +76,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
     }
 
     /// Records the duration of this turn's submission call for each read and write that it submitted. Other ops may
-    /// have been carried out by a call of their own.
+    /// have used separate calls.
     pub(super) fn note_submissions(&mut self, counters: &OpCounters) {
         let ns = self.completions.submission_ns;
         for slot in self.issued.drain(..) {
@@ -114,7 +114,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         });
     }
 
-    /// The reads that verify what was written and not verified since.
+    /// Reads that verify data written and not yet verified.
     pub(crate) fn checks(&mut self) -> Vec<Issue> {
         let blocks = self.job.work.blocks();
         let longest = blocks.map_or(0, |blocks| blocks.access.max_block() as usize);
@@ -164,7 +164,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
             rest.skip += state.moved;
             return self.backend.prep(slot, &rest);
         }
-        // What is beyond the end has not been written yet: an op of as many bytes as there were.
+        // Data past the end have not been written yet: record an op of the bytes read.
         if completion.result == 0 && issue.op.kind == OpKind::Read && self.reads_to_end {
             state.issue.op.length = state.moved;
             self.record(counters, completion);

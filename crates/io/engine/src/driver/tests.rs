@@ -65,8 +65,8 @@ fn simulate(job: Job, device: SimOptions, seconds: u64) -> (Histogram, Histogram
     (counters.service.histogram(), response, driver.clock.now())
 }
 
-/// A simulated device whose completions are detected when the worker looks for them, and a worker that does not run for
-/// some time before each turn.
+/// A simulated device whose completions are detected when the worker checks, and a worker that does not run for some
+/// time before each turn.
 struct Preempted<B, F> {
     inner: B,
     clock: VirtualClock,

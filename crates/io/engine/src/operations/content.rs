@@ -74,7 +74,7 @@ impl Contents {
         bytes
     }
 
-    /// What the next call writes of the content that [`Self::next`] returned, from `done` on. It ends at the end of a
+    /// The next part to write of the content that [`Self::next`] returned, from `done` on. It ends at the end of a
     /// chunk, so that a short write is followed by the rest of its chunk.
     #[inline]
     pub fn rest(&mut self, done: usize, length: usize) -> &[u8] {

@@ -119,7 +119,7 @@ impl Folder {
     /// Allocates everything that this plan needs.
     ///
     /// # Errors
-    /// What could not be done, and why.
+    /// The failed step, and why.
     pub(super) fn new(
         part: OperationsPart,
         operations: &Operations,

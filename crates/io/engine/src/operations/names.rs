@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 /// Maximum length of a file name on Linux, bytes.
 pub(super) const LONGEST: usize = 255;
 
-/// A name as the kernel takes it.
+/// A name in the kernel's format.
 pub(super) struct Name {
     bytes: [u8; LONGEST + 1],
     length: usize,

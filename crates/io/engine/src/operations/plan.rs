@@ -20,7 +20,7 @@ pub(super) enum Which {
     Round { set: usize, cursor: usize },
 }
 
-/// What a step does; see [`Action`].
+/// The action of a step; see [`Action`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deed {
     Create,
@@ -64,7 +64,7 @@ pub(super) struct Planned {
 pub(super) struct Plan {
     pub(super) steps: Vec<Planned>,
     pub(super) sets: Vec<SetFiles>,
-    /// For each set, how many files must be left for a cycle to begin.
+    /// For each set, the number of files required to begin a cycle.
     pub(super) wants: Vec<u32>,
     /// Number of files that stay open over cycles.
     pub(super) appended: usize,
@@ -180,8 +180,8 @@ impl Plan {
     }
 }
 
-/// For each set, how many files must be left for a cycle to begin: those it removes, and one more if a step after the
-/// last removal needs one.
+/// For each set, the number of files required to begin a cycle: those it removes, and one more if a step after the last
+/// removal needs one.
 fn wants(operations: &Operations) -> Vec<u32> {
     let mut taken = vec![0; operations.sets.len()];
     let mut wants = taken.clone();

@@ -8,10 +8,10 @@ use crate::outcome::WorkerError;
 use crate::spec::{CloneSpec, JobFile};
 use crate::stream::DeviceZones;
 
-/// The zones of a clone's devices; `None`: they have none, or the job does not keep to zones.
+/// The zones of a clone's devices; `None`: the devices have no zones, or the job ignores them.
 ///
 /// # Errors
-/// The job cannot be done on them.
+/// The job cannot run on them.
 pub(super) fn of_devices(
     spec: &CloneSpec,
     blocks: &Blocks,
@@ -103,7 +103,7 @@ pub(super) fn of_devices(
         own => own.min(capacity),
     };
     if blocks.access.writes && !capacity.is_multiple_of(least) {
-        // What is left of such a zone would keep it open.
+        // The remaining part of such a zone would keep it open.
         let cause = format!(
             "{} of each zone can be written, not a multiple of {}",
             Bytes(capacity),

@@ -53,7 +53,7 @@ pub struct SharedFilesState {
 }
 
 /// The state of periodic syncs, in one word: 32 bits of requests since the last multiple of `fsync_every`, a bit that
-/// tells whether something was written since the last round of syncs, 31 bits of the next file of the round.
+/// is set after a write since the last round of syncs, 31 bits of the next file of the round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Syncs {
     requests: u32,

@@ -47,7 +47,7 @@ pub(super) enum BlockDraw {
     Shifted {
         /// The law.
         draw: Box<BlockDraw>,
-        /// What is added to its blocks, modulo `count`.
+        /// The offset added to its blocks, modulo `count`.
         shift: u64,
         /// Number of blocks.
         count: u64,

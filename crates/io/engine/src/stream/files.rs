@@ -26,7 +26,7 @@ enum Rule {
     RoundRobin,
     Random,
     Sequential,
-    /// Drawn by a law: the rank, and what is added to it.
+    /// Drawn by a law: the rank, and the offset added to it.
     Law(BlockDraw, u64),
     /// Some of the files at a time.
     Open(OpenFiles),

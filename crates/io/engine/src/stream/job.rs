@@ -38,7 +38,7 @@ pub struct JobStream {
     /// Bytes and ops after which the stream ends; ops: [`ENDLESS`] during the ramp.
     byte_budget: u64,
     op_budget: u64,
-    /// Bytes of a pass and of all passes, if what was written is verified after each.
+    /// Bytes of a pass and of all passes, if written data are verified after each.
     verified_passes: Option<(u64, u64)>,
     /// Op budget of the measured time.
     most_ops: u64,
@@ -71,7 +71,7 @@ pub struct JobStream {
 struct SyncTurn {
     writes: u64,
     pending: Option<Op>,
-    /// Start and end of what was written to each file since its last sync; empty in jobs without syncs.
+    /// Start and end of the data written to each file since its last sync; empty in jobs without syncs.
     ranges: Vec<Option<(u64, u64)>>,
     /// The files with such writes, in the order of the first of them.
     waiting: VecDeque<u32>,
@@ -403,7 +403,7 @@ impl JobStream {
         true
     }
 
-    /// If nothing was written that could be read, a job that also writes does so.
+    /// If no written data can be read, a job that also writes does so.
     #[cold]
     fn nothing_to_read(&mut self, slot: Slot, place: &mut Issue) -> Next {
         match self.blocks.access.writes && self.draw(Direction::Write, place) {

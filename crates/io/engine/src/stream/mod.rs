@@ -56,7 +56,7 @@ pub enum Next {
     Op,
     /// No op is due before this instant.
     WaitUntil(u64),
-    /// No op is due before this instant; wait for it busily, without yielding the CPU.
+    /// No op is due before this instant; busy-wait for it, without yielding the CPU.
     SpinUntil(u64),
     /// No op can be issued before one in flight completes.
     WaitForCompletion,
@@ -67,7 +67,7 @@ pub enum Next {
 /// A source of ops. The caller passes the time in: a driver uses a thread and a real clock, or an event queue in
 /// virtual time.
 pub trait OpStream {
-    /// Determines what to do at `now`. An op is written to `place` (this saves a copy in the hot loop) and must be
+    /// Determines the next action at `now`. An op is written to `place` (this saves a copy in the hot loop) and must be
     /// issued under `slot`. After a result other than `Op`, asking again changes nothing.
     fn next(&mut self, now: u64, slot: Slot, place: &mut Issue) -> Next;
 
@@ -83,8 +83,7 @@ pub trait CloneStream: OpStream {
     /// Begins the measured time: a number of ops counts from here.
     fn measure(&mut self);
 
-    /// To be called when the bytes of a pass are used up: begins the next one, if what was written is verified before
-    /// it.
+    /// Call this when the bytes of a pass are used up: begins the next one, if written data are verified before it.
     fn next_pass(&mut self) -> bool {
         false
     }

@@ -17,7 +17,7 @@ struct Zones {
     skip: u64,
     start: u64,
     done: u64,
-    /// Whether a sequential op beyond the end of the region begins its zone anew, instead of ending the pass.
+    /// Whether a sequential op beyond the end of the region restarts its zone instead of ending the pass.
     wraps: bool,
 }
 
@@ -162,7 +162,7 @@ impl Region {
         std::mem::take(&mut self.new_pass)
     }
 
-    /// Takes over what the zones of a device contain, bytes of each.
+    /// Initializes the contents of a device's zones, bytes of each.
     pub(super) fn contains(&mut self, written: &[u64]) {
         if let Some(zones) = &mut self.zoned {
             zones.contains(written);
@@ -174,9 +174,9 @@ impl Region {
         self.length
     }
 
-    /// The offset in the file of the next op of this direction and length, and the length that is left to it: as in
-    /// fio, an op that would meet blocks of the random map that are used ends before them. A length of 0: there is
-    /// nothing to read, or the pass has ended.
+    /// The offset in the file of the next op of this direction and length, and its possible length: as in fio, an op
+    /// that would overlap used blocks of the random map ends before them. A length of 0: no data can be read, or the
+    /// pass has ended.
     #[inline]
     pub(super) fn next(
         &mut self,

@@ -1,6 +1,5 @@
-//! Zones with write pointers, as `zonemode=zbd` of fio has them on files: each zone is written from its start to its
-//! end, and reads stay within what was written. A full zone that is written again begins anew. On a zoned device, it is
-//! emptied before.
+//! Zones with write pointers, like fio's `zonemode=zbd` on files: each zone is written from its start to its end, and
+//! reads stay within written data. Writing a full zone restarts it; on a zoned device, it is reset first.
 
 use iodyno_model::{Direction, WriteZones};
 use iodyno_sys::{Op, OpKind, Slot};
@@ -33,7 +32,7 @@ impl ZonedRegion {
         }
     }
 
-    /// Takes over what zones contain, bytes of each.
+    /// Initializes the contents of zones, bytes of each.
     pub(super) fn contains(&mut self, written: &[u64]) {
         let zones = self.written.iter_mut().zip(written);
         for (number, (own, found)) in zones.enumerate() {
@@ -44,8 +43,8 @@ impl ZonedRegion {
         }
     }
 
-    /// Where an op drawn at `offset` goes, and its length: a multiple of `least`, its smallest length. `None`: nothing
-    /// is written that could be read.
+    /// The offset and length of an op drawn at `offset`: a multiple of `least`, its smallest length. `None`: no written
+    /// data can be read.
     pub(super) fn place(
         &mut self,
         writes: bool,
@@ -81,7 +80,7 @@ impl ZonedRegion {
                     zone = self.open[random.random_range(0..self.open.len())] as usize;
                 }
             }
-            // A sequential job leaves a zone that is full, and begins each anew.
+            // A sequential job leaves a full zone, and restarts each zone.
             None if offset - self.start(zone) >= self.rule.capacity => {
                 zone = (zone + 1) % self.written.len();
                 self.written[zone] = 0;
@@ -113,7 +112,7 @@ impl ZonedRegion {
         if !random && inside + least <= ends(first) {
             return Some((offset, length.min(ends(first) - inside)));
         }
-        // A sequential job is past the data of its zone, and goes on with the next.
+        // A sequential job is past the data of its zone, and continues with the next.
         let from = if random { first } else { first + 1 };
         let mut zones = (from..from + count).map(|zone| zone % count);
         let zone = zones.find(|zone| ends(*zone) >= least)?;
@@ -126,7 +125,7 @@ impl ZonedRegion {
     }
 }
 
-/// What zoned devices contain, for the regions of a clone's files.
+/// The contents of zoned devices, for the regions of a clone's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DeviceZones {
     /// The zones.
@@ -174,7 +173,7 @@ impl ZoneOrder {
         }
     }
 
-    /// Whether an op can be issued in this slot. If so, or if another one has to precede it, that is in flight now.
+    /// Whether an op can be issued in this slot. Marks it, or the op that must precede it, as in flight.
     pub(super) fn turn(&mut self, slot: Slot, op: &Op) -> ZoneTurn {
         let base = self.bases[op.file as usize];
         let zone = op.offset.saturating_sub(base) / self.size;
@@ -276,7 +275,7 @@ mod tests {
         }
         assert_eq!(read(&mut zones, 0, None), Some((64 * KIB, 8 * KIB)));
         assert_eq!(read(&mut zones, 92 * KIB, None), Some((92 * KIB, 4 * KIB)));
-        // Past the data, the job goes on with the next zone that has some: the same.
+        // Past the data, the job continues with the next zone that has some: the same.
         assert_eq!(read(&mut zones, 96 * KIB, None), Some((64 * KIB, 8 * KIB)));
         for block in 0..128 {
             let (offset, length) = read(&mut zones, block * 4 * KIB, Some(&mut random)).unwrap();

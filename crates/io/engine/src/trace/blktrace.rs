@@ -1,5 +1,5 @@
-//! The binary form of blktrace, version 7, as `blkparse -d FILE` writes it: records of 48 bytes, each followed by data
-//! of its own. Ops are the records of requests that were queued; all others describe what became of them.
+//! The binary form of blktrace, version 7, as `blkparse -d FILE` writes it: records of 48 bytes, each followed by its
+//! data. Ops are the records of queued requests; all others describe their further processing.
 //!
 //! The layout is that of `struct blk_io_trace` in the kernel's `include/uapi/linux/blktrace_api.h`.
 
@@ -112,7 +112,7 @@ pub(super) fn read(
             let message = "its sector is beyond the end of any device".to_owned();
             fault((message, "make the trace again"))
         })?;
-        // As in fio, what is aligned downwards at its start is so upwards at its length.
+        // As in fio, if the start is aligned downwards, the length is aligned upwards.
         let length = match builder.replay.align {
             0 | 1 => length,
             align => length.next_multiple_of(align),

@@ -160,7 +160,7 @@ fn number(text: &[u8]) -> Option<u64> {
         .ok()
 }
 
-/// The last word of a text, and what is before it.
+/// The last word of a text, and the text before it.
 fn last(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.trim_ascii_end();
     match text.iter().rposition(u8::is_ascii_whitespace) {

@@ -1,7 +1,7 @@
 //! Reads traces of ops: fio's iolog (versions 2 and 3), and the binary form of blktrace that `blkparse -d` writes.
 //!
-//! Pure: it reads from what it is given, opens nothing and knows no clock. A trace may come from anywhere: each fault
-//! names its line or record, and memory is bounded by [`Limits`].
+//! Pure: it reads from its input, opens nothing and uses no clock. A trace may come from anywhere: each fault names its
+//! line or record, and memory is bounded by [`Limits`].
 
 mod blktrace;
 mod iolog;
@@ -19,7 +19,7 @@ const MOST_FILES: usize = 1 << 16;
 /// Marks an op without a time of its own.
 const AT_ONCE: u64 = u64::MAX;
 
-/// What an op does.
+/// The kind of an op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TracedKind {
@@ -83,7 +83,7 @@ impl TracedOp {
         (self.place >> 8) as usize
     }
 
-    /// What it does.
+    /// The kind.
     pub fn kind(&self) -> TracedKind {
         TracedKind::ALL[(self.place & 0xff) as usize]
     }
@@ -103,7 +103,7 @@ pub enum TracedName {
     },
 }
 
-/// A file of a trace, and what its ops do to it.
+/// A file of a trace, and how its ops use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracedFile {
     /// Its name.
@@ -140,7 +140,7 @@ pub struct Trace {
     pub longest_transfer: u64,
     /// How a place in it is called: `line`, or `record`.
     pub places: &'static str,
-    /// What was left out or is taken in another way than written.
+    /// Parts that were omitted or reinterpreted.
     pub notes: Vec<String>,
 }
 
@@ -160,7 +160,7 @@ pub struct TraceError {
     /// `line 5: `; empty if the fault has no place.
     place: String,
     message: String,
-    /// What to do.
+    /// The hint.
     pub hint: &'static str,
 }
 

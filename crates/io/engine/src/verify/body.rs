@@ -7,7 +7,7 @@ use crate::content::repeat;
 /// Short patterns are repeated up to this length, so that they are copied and compared in long pieces.
 const LONG: usize = 512;
 
-/// A pattern, repeated from the start of a block, or anew from each interval of it.
+/// A pattern, repeated from the start of a block, or restarted at each interval of it.
 #[derive(Debug)]
 pub(super) struct Body {
     bytes: Vec<u8>,

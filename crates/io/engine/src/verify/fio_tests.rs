@@ -402,7 +402,7 @@ fn a_pattern_contains_the_offset_of_the_block() {
             "{}",
             told.found
         );
-        // Anew from each interval.
+        // Restarted at each interval.
         let mut verifier = of_trial(77, patterned(checksum, 256), 512);
         let block = sealed(&mut verifier, &op);
         assert_eq!(block[256..512], repeated(8448, 256));
