@@ -77,7 +77,7 @@ pub enum Fault {
         /// Index of the second.
         two: usize,
     },
-    /// Not in the table of the mirror any more.
+    /// No longer in the table of the mirror.
     #[error("leg {leg} was removed from the mirror")]
     Removed {
         /// Its index.

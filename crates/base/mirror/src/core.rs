@@ -451,8 +451,7 @@ impl Mirror {
             .sum()
     }
 
-    /// How far the scrub in progress has compared, bytes; 0 if it waits until nothing needs copying. `None`: there is
-    /// none.
+    /// The progress of the current scrub, bytes; 0 while it waits for regions to be copied. `None` without a scrub.
     pub fn scrubbed(&self) -> Option<u64> {
         let scrub = self
             .tasks

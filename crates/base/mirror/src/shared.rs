@@ -29,7 +29,7 @@ pub const MOST_QUEUES: usize = 64;
 /// Legs of a board. A checker of interleavings needs one, and its time grows with them.
 const LEGS: usize = if cfg!(all(test, loom)) { 1 } else { MOST_LEGS };
 
-/// The mirror was halted, or stops: no read begins any more.
+/// The mirror halted, or stops: no new reads.
 const CLOSED: u32 = 1 << 31;
 
 /// The legs and regions as the state machine has them.

@@ -344,7 +344,7 @@ impl Superblock {
         }
     }
 
-    /// Whether the table has another leg as behind or not at all.
+    /// Whether the table marks another leg as behind, or lacks it.
     pub fn leaves_out(&self, other: &Superblock) -> bool {
         self.state(other.leg) != Some(LegState::InSync)
     }

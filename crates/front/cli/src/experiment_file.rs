@@ -18,10 +18,10 @@ use crate::observations::usable_name;
 use crate::plan_flags::{destroyed, finished, working_folder};
 use crate::targets::{FoundPaths, node_paths, path_of};
 
-/// The text of the experiment among the files of a command; `None` if there is none.
+/// The text of the experiment among the files of a command; `None` without one.
 ///
 /// # Errors
-/// There are other files beside it.
+/// Other files are given with it.
 pub(crate) fn experiment_text(files: &[PathBuf]) -> Result<Option<(&Path, String)>, Failure> {
     let mut texts = files
         .iter()
@@ -236,7 +236,7 @@ fn comparing(plan: Plan, dimension: String) -> Plan {
     }
     let mut only = Vec::new();
     if of_axis && !plan.workloads.iter().all(compared) {
-        // The answer of a search is printed beside the comparison.
+        // The answer of a search is printed next to the comparison.
         let own = plan.workloads.iter();
         let own = own.filter(|it| compared(it) || it.search.is_some());
         only.extend(own.map(|it| (Observation::WORKLOAD.to_owned(), it.name.clone())));

@@ -254,8 +254,8 @@ fn conclusion(
 /// More rounds than this are not suggested.
 const MOST_PROPOSED: u32 = 100;
 
-/// Total number of rounds with which every undecided primary comparison is expected to be decided; `None`
-/// if there are none or the number is too large. Some of the rounds `made` may not count.
+/// Total number of rounds with which every undecided primary comparison is expected to be decided; `None` without any,
+/// or if the number is too large. Some of the rounds `made` may not count.
 fn rounds_needed(plan: &Plan, judged: &CompareResult, made: u32) -> Option<u32> {
     let CompareResult::Compared(comparison) = judged else {
         return None;

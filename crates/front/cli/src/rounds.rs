@@ -127,7 +127,7 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
 }
 
 /// Whether one target's workloads are a suite: they are members of families, do different kinds of work or have
-/// different metrics, so that they are not compared with each other. Flags that need a comparison ask for one.
+/// different metrics, so they are not compared with each other. Flags that need a comparison request one.
 fn unlike(plan: &Plan, args: &ExperimentArgs) -> bool {
     let metrics = || {
         plan.workloads.iter().map(|workload| {
@@ -316,7 +316,7 @@ fn unknown_metric(setting: &Setting, name: &str, plan: &Plan) -> Option<Diagnost
         return Some(not_a_metric(setting, name));
     }
     let (op, _) = name.split_once('.')?;
-    // Syncs are caused by several options, so they are not checked here; the comparison reports if there are none.
+    // Syncs are caused by several options, so they are not checked here; the comparison reports missing ones.
     let known = op == Direction::Sync.name() || plan.workloads.iter().any(|it| it.issues(op));
     (!known).then(|| {
         let place = &setting.name;

@@ -45,7 +45,7 @@ impl Filler {
         self.content(buffer, seed);
     }
 
-    /// Changes a buffer before a write, as far as required.
+    /// Changes a buffer before a write, as required.
     #[inline]
     pub(crate) fn before_write(&mut self, buffer: &mut [u8]) {
         if self.buffers.dedupe_percent > 0 {

@@ -65,7 +65,7 @@ impl OpCounters {
         }
     }
 
-    /// With latencies by priority for the job's ops that have priorities of their own.
+    /// With latencies by priority for the job's ops that have their own priorities.
     pub(crate) fn by_priority(mut self, job: &Job) -> OpCounters {
         for direction in [Direction::Read, Direction::Write] {
             let priorities = job.op_priorities(direction).into_iter();

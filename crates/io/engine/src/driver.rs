@@ -190,7 +190,7 @@ pub(crate) struct Driver<'a, B, C> {
     filling: bool,
     completions: Completions,
     filler: Filler,
-    /// `Some` if ops have priorities of their own.
+    /// `Some` if ops have their own priorities.
     priorities: Option<Box<Priorities>>,
     pub(crate) verifier: Option<Checks>,
     /// `Some` if there is a verifier.
@@ -402,7 +402,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         }
     }
 
-    /// Before a pass over a file: drops its cached pages, if the job asks for it.
+    /// Before a pass over a file: drops its cached pages, if the job requests it.
     #[cold]
     fn drop_pages(&mut self, file: u32) {
         if let Some((offset, length)) = self.cached.get(file as usize) {
@@ -415,7 +415,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         (0..self.cached.len() as u32).for_each(|file| self.drop_pages(file));
     }
 
-    /// Counts a turn with `count` completions that asked for at least `min`.
+    /// Counts a turn with `count` completions that requested at least `min`.
     #[inline(always)]
     fn note_turn(&mut self, counters: &OpCounters, count: usize, min: u32) {
         counts::submitted(&mut self.depth, self.completions.submitted, self.in_flight);

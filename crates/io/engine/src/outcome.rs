@@ -31,7 +31,7 @@ pub struct StepSpan {
 /// The result of a worker. Latencies and bytes are in its counters.
 #[derive(Debug, Clone)]
 pub struct CloneOutcome {
-    /// What ended it.
+    /// Why it ended.
     pub ended: EndedBy,
     /// An error that is not an op's error: the backend failed, or a minimum rate was not reached.
     pub broken: Option<WorkerError>,
@@ -72,7 +72,7 @@ pub struct WrittenBlocks {
 }
 
 impl WrittenBlocks {
-    /// In place of the sequence number of a write that failed: the content of the unit is unknown.
+    /// Replaces the sequence number of a failed write: the content of the unit is unknown.
     pub const FAILED: u32 = u32::MAX;
 }
 

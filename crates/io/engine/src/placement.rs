@@ -64,7 +64,7 @@ fn cpus_of(root: &Path, nodes: &[u32]) -> io::Result<Vec<u32>> {
     Ok(cpus)
 }
 
-/// Parses numbers and ranges, `0-3,8`. `None` if there are none or the text is invalid.
+/// Parses numbers and ranges, `0-3,8`. `None` if the text is empty or invalid.
 fn list(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for part in text.split(',') {

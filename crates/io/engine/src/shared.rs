@@ -63,7 +63,7 @@ impl CloneShared {
         }
     }
 
-    /// Tells the worker to stop; a weaker request does not replace a stronger one.
+    /// Requests the worker to stop; a weaker request does not replace a stronger one.
     pub fn request_stop(&self, stop: StopRequest) {
         self.stop.fetch_max(stop as u8, Ordering::Relaxed);
     }

@@ -15,8 +15,8 @@ struct Part<'a> {
     writes: bool,
 }
 
-/// The first device of which two clones use the same zones, and one of them writes there. Clones that run one after the
-/// other are included: they read the state of the zones before the first one begins.
+/// The first device on which two clones use the same zones, at least one of them for writing. Clones that run one after
+/// the other are included: they read the state of the zones before the first one starts.
 pub fn shared_zones<'a>(clones: impl Iterator<Item = &'a CloneSpec>) -> Option<&'a str> {
     let parts: Vec<Part<'a>> = clones.flat_map(parts_of).collect();
     first_shared(&parts)

@@ -96,7 +96,7 @@ impl Default for ClonePart {
 pub struct BlocksPart {
     /// The identity of the trial, a part of each block's header.
     pub trial: u64,
-    /// The record of each file's blocks by an earlier trial. Empty: there is no record.
+    /// The record of each file's blocks by an earlier trial; empty without a record.
     pub recorded: Vec<RecordedBlocks>,
     /// The trace to replay, if any.
     pub replay: Option<ReplayPart>,
@@ -189,7 +189,7 @@ pub enum RecordedUnit {
 pub struct Simulated {
     /// The seed of its service times.
     pub seed: u64,
-    /// The clone's access to a disk or mirror; `None`: a device of its own, with [`SimOptions::law`].
+    /// The clone's access to a disk or mirror; `None`: its own device, with [`SimOptions::law`].
     ///
     /// [`SimOptions::law`]: iodyno_model::SimOptions::law
     pub device: Option<SharedDevice>,

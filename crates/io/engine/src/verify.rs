@@ -76,7 +76,7 @@ pub(crate) struct Verifier {
     pub(crate) dump_fault: Option<String>,
 }
 
-/// Who writes the blocks.
+/// The writer of the blocks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writer {
     /// Seed of the job.

@@ -53,7 +53,7 @@ pub struct AioBackend {
     prepared: Vec<Slot>,
     /// Pointers to the control blocks of `prepared`, as io_submit takes them. Only used during a submission.
     queue: Vec<*mut Iocb>,
-    /// Ops that are carried out by the calling thread.
+    /// Ops that the calling thread executes.
     blocking: Vec<(Slot, Op)>,
     blocking_syncs: bool,
     /// When each slot's op was submitted.

@@ -1,4 +1,4 @@
-//! The queue of events in virtual time, and what wakes its actors.
+//! The queue of events in virtual time, and the wakers of its actors.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -27,7 +27,7 @@ impl Waker {
 pub(crate) struct EventQueue {
     /// Written only by the running actor, with the lock held.
     pub(crate) now: AtomicU64,
-    /// Whether the first actor must run at once.
+    /// Whether the first actor must run immediately.
     pub(crate) interrupted: AtomicBool,
     state: Mutex<State>,
 }

@@ -173,15 +173,15 @@ impl Arena {
         (self.shared.as_ref()).is_some_and(|shared| Arc::ptr_eq(shared, memory))
     }
 
-    /// Bytes behind the slots.
+    /// Bytes after the slots.
     pub(crate) fn tail_length(&self) -> usize {
         self.length - self.stride * self.busy.len()
     }
 
-    /// The place of a value behind the slots.
+    /// The address of a value after the slots.
     ///
     /// # Panics
-    /// If it is not within memory that is shared with another process, or not aligned.
+    /// If it is outside of memory shared with another process, or misaligned.
     fn in_tail<T: Plain>(&self, at: usize) -> *mut T {
         let whole = at.checked_add(size_of::<T>());
         let within = whole.is_some_and(|end| end <= self.tail_length());
@@ -204,13 +204,13 @@ impl Arena {
         self.in_tail::<u8>(at).expose_provenance() as u64
     }
 
-    /// Writes a value behind the slots, which the other process may access.
+    /// Writes a value after the slots, which the other process may access.
     pub(crate) fn put<T: Plain>(&self, at: usize, value: T) {
         // SAFETY: in the mapping and aligned; no reference to these bytes exists.
         unsafe { self.in_tail::<T>(at).write_volatile(value) }
     }
 
-    /// Reads a value behind the slots, which the other process may have written.
+    /// Reads a value after the slots, which the other process may have written.
     pub(crate) fn get<T: Plain>(&self, at: usize) -> T {
         // SAFETY: as in `put`; all bits are a value.
         unsafe { self.in_tail::<T>(at).read_volatile() }
@@ -430,7 +430,7 @@ pub(crate) struct SharedPart {
     _memory: Arc<SharedMemory>,
 }
 
-// SAFETY: the part belongs to this value alone, and the memory lives as long.
+// SAFETY: the part belongs to this value alone, which keeps the memory alive.
 unsafe impl Send for SharedPart {}
 
 impl SharedPart {

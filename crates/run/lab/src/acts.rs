@@ -1,4 +1,4 @@
-//! What a plan does to a host besides I/O on the paths of its targets: commands, settings, and other paths.
+//! The actions of a plan on a host besides I/O on the paths of its targets: commands, settings, and other paths.
 //!
 //! A key is that of an experiment, after the name of a configuration, or `job`, the names of a workload and a job.
 //! Names with characters other than letters, digits, `_` and `-` are quoted, so that keys are unique.
@@ -17,7 +17,7 @@ use iodyno_model::{
     VmLayer, Work, Workload, ZfsLayer,
 };
 
-/// What an [`Act`] does.
+/// The kind of an [`Act`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ActKind {
     /// A command runs, with these words.
@@ -42,7 +42,7 @@ impl ActKind {
 /// One action of a plan on a host. Its text, `disk.setup=make-disk /dev/sdx`, names it in `--allow`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Act {
-    /// What it does.
+    /// Its kind.
     pub kind: ActKind,
     /// Its configuration or workload, and the key in an experiment.
     pub key: String,

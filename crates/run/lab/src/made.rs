@@ -38,8 +38,8 @@ pub fn fresh(plan: &Plan) -> Fresh {
 }
 
 /// The pairs of configurations that cannot exist at the same time on a node that both use: they use one device or
-/// command, or one of them changes what the trials of the other depend on. A configuration with an existing path
-/// depends on the host, too.
+/// command, or one of them affects the trials of the other. A configuration with an existing path depends on the host,
+/// too.
 pub fn turns(plan: &Plan) -> Vec<(&Configuration, &Configuration)> {
     let all = plan.configurations.iter().enumerate();
     let pairs = all.flat_map(|(place, one)| {
@@ -94,7 +94,7 @@ fn pool_server(provision: &Provision) -> Option<&Pinning> {
     })
 }
 
-/// What prevents the targets of a plan from being made on its nodes. Changes nothing.
+/// The faults that prevent making the targets of a plan on its nodes. Changes nothing.
 pub fn obstacles(
     plan: &Plan,
     nodes: &[LabNode<'_>],
@@ -336,7 +336,7 @@ impl<'a> MadeTargets<'a> {
         });
     }
 
-    /// Tears all targets down at once, so that a stopped run ends soon.
+    /// Tears all targets down immediately, so that a stopped run ends soon.
     pub(crate) fn end(&mut self, observer: &mut dyn FnMut(Progress<'_>)) {
         let any = |own: &OnNode<'_>| !own.live.is_empty() || !own.golden.is_empty();
         self.on_nodes(any, observer, OnNode::end);
@@ -396,7 +396,7 @@ impl<'a> OnNode<'a> {
 
     /// Tears the target of a trial down unless a trial of the `rest` of its round, or of a later round, uses it.
     fn used(&mut self, key: TrialKey, completed: bool, rest: &[u32], tell: &mut Tell<'_>) {
-        // After a stop, all targets are torn down at once.
+        // After a stop, all targets are torn down immediately.
         if self.stop.is_set() {
             return;
         }
@@ -413,7 +413,7 @@ impl<'a> OnNode<'a> {
         }
     }
 
-    /// Tears all targets down at once, so that a stopped run ends soon.
+    /// Tears all targets down immediately, so that a stopped run ends soon.
     fn end(&mut self, tell: &mut Tell<'_>) {
         let mut targets = std::mem::take(&mut self.live);
         targets.reverse();

@@ -31,8 +31,7 @@ fn compared(plan: &Plan) -> Value {
     serde_json::to_value(plan).unwrap_or_default()
 }
 
-/// The digest of a plan. `None` if it has secrets that are masked where plans are stored: a stored one cannot be
-/// carried out.
+/// The digest of a plan. `None` if it has secrets that are masked in stored plans: a stored one cannot be run.
 pub fn fingerprint(plan: &Plan) -> Option<String> {
     let value = compared(plan);
     let mut stored = value.clone();

@@ -142,7 +142,7 @@ impl Preconditioned<'_> {
     }
 }
 
-/// What a job wrote.
+/// The amount written by a job.
 #[derive(Debug, Clone, Copy, Default)]
 struct WriteTotals {
     ops: u64,

@@ -17,7 +17,7 @@ pub(crate) struct Ready {
     pub(crate) token: String,
     /// How it was made.
     pub(crate) about: MadeTarget,
-    /// The virtual machines that carry out its trials, with the node that reaches them; none: the run's nodes do.
+    /// The virtual machines that run its trials, with the node that reaches them; empty: the run's nodes do.
     pub(crate) guests: Vec<Guest>,
     /// The file server that the jobs use; `None`: they use the path.
     pub(crate) share: Option<ExportUri>,

@@ -295,7 +295,7 @@ pub struct Remaining {
     pub trials: Vec<TrialKey>,
 }
 
-/// What [`resume`] would do. Changes nothing; whether there is enough space is not checked.
+/// The effect of [`resume`]. Changes nothing, and does not check for enough space.
 ///
 /// # Errors
 /// Those of [`resume`]. A run that another process executes is not an error.
@@ -337,7 +337,7 @@ pub fn remaining(
     Ok(Remaining { plan, done, trials })
 }
 
-/// A run with the plan that may be carried out. Fails if it cannot be resumed, whatever the state of the host.
+/// A run with the permitted plan. Fails if it cannot be resumed, whatever the state of the host.
 fn permitted(run: Run, wanted: u32, permission: &Permission) -> Result<Run, ResumeError> {
     let alias = run.summary.alias;
     if run.plan.imported.is_some() {

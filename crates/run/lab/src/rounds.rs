@@ -126,8 +126,8 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Adds a trial of an earlier session with the outcome of its latest attempt; false if it is to be repeated. A
-    /// failed trial is repeated, because the user may have removed the cause.
+    /// Adds a trial of an earlier session with the outcome of its latest attempt; returns false to repeat it. A failed
+    /// trial is repeated, because the user may have removed the cause.
     pub(crate) fn remember(&mut self, latest: TrialKey, state: TrialState) -> bool {
         let made = state == TrialState::Completed;
         let earlier = match made {

@@ -656,7 +656,7 @@ pub(crate) fn lab<'a>(
     }
 }
 
-/// The permission of the user who began a run on this host.
+/// The permission of the user that began a run on this host.
 pub(crate) fn own(store: &dyn iodyno_store::Store, run: RunId) -> crate::Permission {
     let plan = store.run(run).ok().map(|run| run.plan);
     crate::Permission {

@@ -1,5 +1,5 @@
-//! Trials in processes: a session with a child process of this host, or with a process that is connected to a node
-//! elsewhere; or a simulation for workloads in virtual time.
+//! Trials in processes: a session with a child process of this host, or with a process connected to a node on another
+//! host; or a simulation for workloads in virtual time.
 //!
 //! Invariants: a stop does not depend on the child's cooperation, and a session ends within 5 s of the first stop
 //! request, even if the storage hangs. A child that was told to end and neither reports nor ends in time is killed. A
@@ -218,7 +218,7 @@ enum Ending {
     Ended(TrialEnd),
     /// It is not a node of this version, or does not accept commands.
     Unusable(RunnerError),
-    /// It sent no handshake; the text says what it did instead.
+    /// It sent no handshake; the text describes its behaviour.
     NotANode(String),
     /// It sent something that is not a message.
     Garbled(String),

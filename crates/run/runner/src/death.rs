@@ -21,7 +21,7 @@ pub enum Death {
     },
     /// It sent something that is not a message, and was killed.
     Garbled(String),
-    /// It is on another host, and the connection to it was lost: what happened.
+    /// It is on another host, and the connection to it was lost; with the cause.
     Lost(String),
 }
 

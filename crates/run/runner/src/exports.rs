@@ -13,7 +13,7 @@ use iodyno_model::{
 use crate::faults::{self, PrepareError, at_job};
 use crate::resolved::ResolvedFile;
 
-/// The export of a job, and what the job does with it. `None`: its engine has none, or one with files (see `shares`).
+/// The export of a job, and its use by the job. `None`: its engine has no export, or one with files (see `shares`).
 pub(crate) fn wanted(job: &Job) -> Option<(&ExportUri, Use)> {
     let blocks = job.work.blocks()?;
     let export = blocks.engine.export.as_ref();
@@ -79,7 +79,7 @@ pub(crate) fn forecast(plan: &BoundPlan) -> Vec<(PathBuf, Admission)> {
     answers.collect()
 }
 
-/// The processes that serve these clones, as far as they are on this host.
+/// The processes on this host that serve these clones.
 pub(crate) fn servers<'a>(clones: impl Iterator<Item = &'a CloneSpec>) -> Vec<u32> {
     let server = |clone: &CloneSpec| match (&clone.part, clone.job.work.engine()?.kind) {
         (_, EngineKind::Nbd) => export::server(clone.files.first()?.descriptor.as_ref()?.as_fd()),

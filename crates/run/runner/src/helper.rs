@@ -62,7 +62,7 @@ pub(crate) fn settle<'a>(
     })
 }
 
-/// Examines files and devices. Everything is unknown if there is no answer within [`EXAMINED`].
+/// Examines files and devices. Everything is unknown without an answer within [`EXAMINED`].
 pub(crate) fn examine<'a>(
     node: &dyn Launcher,
     wanted: Examination,
@@ -84,7 +84,7 @@ pub(crate) fn examine<'a>(
 pub(crate) enum Greeting {
     /// A node, perhaps of another version.
     Hello(Hello),
-    /// Something else: what it printed.
+    /// Not a node; with its output.
     NotANode(String),
 }
 

@@ -26,7 +26,7 @@ impl HostWatch {
         }
     }
 
-    /// To be called when the measured time begins.
+    /// Call this when the measured time begins.
     pub(crate) fn begin(&mut self) {
         self.before = Snapshot::take(&self.roots, &self.devices);
         self.after = None;

@@ -66,7 +66,7 @@ pub(crate) fn lay_out(
     Ok(())
 }
 
-/// What a file is filled with.
+/// The content of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Content {
     /// Random data, in blocks of this length that end with a checksum and their offset; 0: without.
@@ -157,8 +157,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the rest of a block that the file ends in, with the checksum of the whole block. What is there stays as
-    /// it is.
+    /// Writes the rest of a block in which the file ends, with the checksum of the whole block. Existing data stay
+    /// unchanged.
     fn complete_block(
         &mut self,
         to: BorrowedFd<'_>,

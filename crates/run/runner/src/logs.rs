@@ -266,7 +266,7 @@ enum WindowFiles {
 }
 
 impl WindowLog {
-    /// When `tick` is to be called next.
+    /// When to call `tick` next.
     pub(crate) fn next(&self) -> Option<u64> {
         self.next
     }

@@ -5,8 +5,8 @@
 //! while another is measured are not in any frame. A frame without measured time is a `Ramp` frame with the ops of the
 //! ramp, or, after the measured time, a `Drain` frame.
 //!
-//! When no clone is measured any more, the `Measure` frame ends with the measured time of the last clone, even if the
-//! counters are read later: the wait for end steps would lower its rates.
+//! When the last clone's measurement has ended, the `Measure` frame ends with its measured time, even if the counters
+//! are read later: the wait for end steps would lower its rates.
 
 use std::sync::Arc;
 

@@ -61,7 +61,7 @@ pub(crate) struct Prepared {
     pub(crate) clones: Vec<Waiting>,
     pub(crate) files: Files,
     pub(crate) shares: ShareFiles,
-    /// The processes that serve exports and shares, as far as they are on this host.
+    /// The processes on this host that serve exports and shares.
     pub(crate) servers: Vec<u32>,
     /// The place of file operations, if there are any.
     pub(crate) site: Option<Site>,

@@ -60,7 +60,7 @@ pub trait Probe {
     }
     /// Bytes free for this user in the file system of a folder; `None` if unknown.
     fn free(&self, folder: &Path) -> Option<u64>;
-    /// The path of the block device with this number; `None` if there is none.
+    /// The path of the block device with this number; `None` if unknown.
     fn device_path(&self, _major: u32, _minor: u32) -> Option<PathBuf> {
         None
     }

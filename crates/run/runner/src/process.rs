@@ -205,7 +205,7 @@ impl NodeProcess {
         clock::now().saturating_sub(self.heard.load(Ordering::Relaxed))
     }
 
-    /// The last lines of its standard error on one line; empty if there are none, or if it is not read.
+    /// The last lines of its standard error on one line; empty without any, or if it is not read.
     pub(crate) fn errors(&self) -> String {
         let lines = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
         lines.join("; ")

@@ -36,8 +36,8 @@ pub enum Command {
     Hello {
         /// [`PROTOCOL`].
         version: u32,
-        /// The parent sends a command at least this often, ns: if none arrives for several times as long, it is gone.
-        /// 0: only the end of the input shows that.
+        /// The parent sends a command at least this often, ns. If none arrives for several intervals, it is gone. 0:
+        /// only the end of the input shows that.
         #[serde(default)]
         every_ns: u64,
     },
@@ -91,7 +91,7 @@ pub enum Command {
         /// again.
         stay: bool,
     },
-    /// All nodes are armed: start at the instant, or at once if it has passed.
+    /// All nodes are armed: start at the instant, or immediately if it has passed.
     Go,
     /// The clock was read after the trial.
     Leave,

@@ -40,8 +40,8 @@ impl Rates {
         }
     }
 
-    /// Ends the measured time. The rest of a window is a sample if there is no other, or if the measured time has one
-    /// more complete window than there are samples: late readings have shortened the last one.
+    /// Ends the measured time. The rest of a window is a sample if it would be the only one, or if the measured time
+    /// has one more complete window than samples: late readings have shortened the last one.
     pub(crate) fn end(&mut self, from: u64, end: u64) {
         let since = self.since.unwrap_or(from);
         let rest = end.saturating_sub(since);

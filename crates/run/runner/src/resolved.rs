@@ -91,6 +91,6 @@ pub struct FileUse {
     pub named: bool,
     /// Whether the user permitted changes: it may be created, extended, written or removed.
     pub offered: bool,
-    /// The largest power of two that divides all offsets and lengths, bytes; 0: there are none.
+    /// The largest power of two that divides all offsets and lengths, bytes; 0 without any.
     pub alignment: u64,
 }

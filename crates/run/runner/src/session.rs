@@ -148,7 +148,7 @@ pub trait Node: Sync {
     /// Returns the storage with this token to its snapshot.
     ///
     /// # Errors
-    /// There is none, or it failed.
+    /// It has no snapshot, or it failed.
     fn roll_back(&self, _token: &str, _stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
         Err(makes_nothing())
     }
@@ -169,7 +169,7 @@ pub trait Node: Sync {
     /// Makes the servers of the storage with this token ready for the next trial.
     ///
     /// # Errors
-    /// It failed; the storage cannot be used any more.
+    /// It failed; the storage is unusable.
     fn renew(&self, _token: &str, _stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
         Ok(())
     }
@@ -211,8 +211,7 @@ pub trait Session {
     /// Sends a command. A command that cannot be delivered is dropped: the session's end follows.
     fn send(&mut self, command: Command);
 
-    /// The next message, if there is one; to be called at least every [`POLL`]. The last one is
-    /// [`Message::Ended`].
+    /// The next message, if any. Call this at least every [`POLL`]. The last message is [`Message::Ended`].
     ///
     /// # Errors
     /// The node is not usable. No message follows.
@@ -468,7 +467,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Handles one message. `None`: there is no message; otherwise the event to pass on, if it is one.
+    /// Handles one message. `None`: no message has arrived; otherwise the event to pass on, if it is one.
     fn poll(&mut self) -> Option<Option<Event>> {
         if self.end.is_some() {
             return None;

@@ -226,7 +226,7 @@ impl ShareFiles {
         self.list.iter().any(|file| file.created)
     }
 
-    /// Whether any file has to be laid out.
+    /// Whether any file needs a layout.
     pub(crate) fn needs_layout(&self) -> bool {
         self.list.iter().any(|file| !file.wanted.ready())
     }

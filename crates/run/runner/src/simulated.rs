@@ -9,8 +9,8 @@ use crate::faults::fault;
 /// Files begin at multiples of this, bytes.
 const ALIGNMENT: u64 = 1 << 20;
 
-/// All clones use the simulated target of the configuration, if it has one; otherwise all with the same disk or mirror
-/// use one. Their files lie on it one after the other, in the order of jobs, clones and files.
+/// All clones use the simulated target of the configuration, if any; otherwise clones with the same disk or mirror
+/// share one. Their files are on it one after the other, in the order of jobs, clones and files.
 ///
 /// # Errors
 /// A read policy is unknown.
@@ -70,7 +70,7 @@ impl DiskWatch {
         (now, disks.collect())
     }
 
-    /// To be called when the measured time begins.
+    /// Call this when the measured time begins.
     pub(crate) fn begin(&mut self, now: u64) {
         self.before = self.read(now);
         self.after = None;

@@ -40,7 +40,7 @@ const HELLO: Duration = Duration::from_secs(20);
 const KEEPER: &str = "iodyno-keeper";
 /// The longest wait for its end.
 const KEEPER_ENDS: Duration = Duration::from_secs(2);
-/// The longest time for a command that asks or prepares the other host.
+/// The longest time for a command that queries or prepares the other host.
 const COMMAND: Duration = Duration::from_secs(300);
 /// ssh gives up a silent connection after this number of its own messages, one per second. This is longer than a node
 /// needs to notice that it is lost, because a message of the node names it.
@@ -235,7 +235,7 @@ impl SshNode {
         // the connection had failed. The variable is that of `NodeProcess::start`.
         let program = &self.remote_program;
         let start = match (self.sudo, program.contains('/')) {
-            // sudo has a search path of its own.
+            // sudo has its own search path.
             (true, false) => format!(
                 "sudo -n env MALLOC_MMAP_THRESHOLD_=131072 \"$(command -v {program} || echo {program})\""
             ),
@@ -321,7 +321,7 @@ pub(crate) struct Master {
     address: SshAddress,
     child: Mutex<Child>,
     folder: SocketFolder,
-    /// What the login shell of the other host prints before each command.
+    /// The output of the other host's login shell before each command.
     printed: Option<String>,
 }
 

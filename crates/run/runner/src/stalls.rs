@@ -104,7 +104,7 @@ mod tests {
                 vec![clone((0, 100), &[(20, 50)]), clone((0, 100), &[])],
                 vec![],
             ),
-            // The other one has ended, or has not begun.
+            // The other one has ended, or has not started.
             (
                 vec![clone((0, 100), &[(60, 90)]), clone((0, 60), &[])],
                 vec![(60, 30)],
@@ -114,7 +114,7 @@ mod tests {
                 vec![clone((5, 100), &[(5, 40), (80, 100)])],
                 vec![(5, 35), (80, 20)],
             ),
-            // Between two clones that were measured one after the other there is no stall.
+            // Between two clones that were measured one after the other, no stall is reported.
             (vec![clone((0, 40), &[]), clone((70, 100), &[])], vec![]),
             // Only the common time, if that is long enough.
             (

@@ -224,7 +224,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The number of attempts.
 const ATTEMPTS: u32 = 60;
 
-/// Undoes storage whose parent has ended, as far as it still exists.
+/// Undoes remaining storage whose parent has ended.
 pub(crate) fn undo_kept(tokens: &[String]) {
     for attempt in 1..=ATTEMPTS {
         let faults: Vec<Diagnostic> = layers::tear_down(tokens, &|_| ())

@@ -125,7 +125,7 @@ impl StuckWatch {
         }
     }
 
-    /// To be called when the work begins.
+    /// Call this when the work begins.
     pub(crate) fn begin(&mut self, now: u64) {
         (self.reading, self.since) = (None, now);
     }

@@ -37,8 +37,7 @@ const FINISH_TIMEOUT_NS: u64 = 1_200_000_000;
 const ABORT_TIMEOUT_NS: u64 = 1_100_000_000;
 /// The largest number of a clone's ops in flight that are named.
 const NAMED_OPS: usize = 8;
-/// The longest time by which a trial in virtual time may exceed the duration of its jobs before it is aborted: 24 h, in
-/// ns.
+/// The most by which a trial in virtual time may exceed the duration of its jobs before it is aborted: 24 h, in ns.
 pub(crate) const LONGEST_VIRTUAL_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 /// A clone and the state of its worker.
@@ -528,7 +527,7 @@ impl<'a> Trial<'a> {
         worker.ended = Some(assemble::idle(&worker.waiting, job, because));
     }
 
-    /// Reads the host's counters when nothing is measured any more, and reports steps that follow the measured time.
+    /// Reads the host's counters after the last measurement, and reports steps that follow the measured time.
     fn update_step(&mut self) {
         let jobs = &self.plan.workload.jobs;
         let measuring = self.workers.iter().any(|worker| {

@@ -130,7 +130,7 @@ impl VerifyRecords {
         })
     }
 
-    /// The record of the units of this length in a range of a file; `None`: there is none.
+    /// The record of the units of this length in a range of a file; `None` without a record.
     pub(crate) fn recorded(
         &self,
         identity: &str,
@@ -229,7 +229,7 @@ impl VerifyRecords {
         self.folder.join(format!("{hash:016x}.{EXTENSION}"))
     }
 
-    /// The record of a file; `None`: there is none, or it is damaged.
+    /// The record of a file; `None` if it is missing or damaged.
     fn read(&self, identity: &str) -> Option<Vec<Region>> {
         let bytes = fs::read(self.at(identity)).ok()?;
         let (content, sum) = bytes.split_last_chunk::<{ SUM as usize }>()?;
@@ -367,7 +367,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Removes the blocks that the clones may write from the records. To be called before anything is written.
+    /// Removes the blocks that the clones may write from the records. Call this before anything is written.
     pub(crate) fn begin(
         resolved: &Resolved,
         jobs: &[Job],
@@ -418,7 +418,7 @@ impl Recorder {
     /// The record of each file of a clone that only checks blocks; empty for other clones.
     ///
     /// # Errors
-    /// The job requires a record, and there is none.
+    /// The job requires a record that is missing.
     pub(crate) fn expected(
         &mut self,
         blocks: &Blocks,

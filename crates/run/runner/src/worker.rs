@@ -40,7 +40,7 @@ pub(crate) fn spawn(
             let run = AssertUnwindSafe(|| iodyno_engine::run(spec, &shared));
             let result = catch_unwind(run).unwrap_or_else(|_| {
                 Err(WorkerError {
-                    what: "go on".to_owned(),
+                    what: "continue".to_owned(),
                     cause: "its worker panicked; see stderr".to_owned(),
                     hint: Some("this is a bug in iodyno: please report it".to_owned()),
                 })

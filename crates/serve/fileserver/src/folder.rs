@@ -94,7 +94,7 @@ impl Default for Migration {
     }
 }
 
-/// What is shared, and how.
+/// The settings of a share.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The folder.
@@ -391,7 +391,7 @@ impl Folder {
         self.server.deserialize_and_apply(file)
     }
 
-    /// Returns the open file of a read or write that can run in steps. Other requests are answered at once.
+    /// Returns the open file of a read or write that can run in steps. Other requests are answered immediately.
     pub(crate) fn opened(&self, head: &Head) -> PartialIo {
         let data = matches!(head.opcode(), opcode::READ | opcode::WRITE);
         let open = match data && head.refused(self.read_only).is_none() {

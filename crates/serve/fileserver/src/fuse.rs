@@ -82,7 +82,7 @@ pub fn serve(
     stop: &Stop,
     ready: impl FnOnce(&Used),
 ) -> io::Result<()> {
-    // The kernel asks for other file systems only virtio-fs.
+    // The kernel reports mount points only to virtio-fs clients.
     let client = Arc::new(server.client(false)?);
     let wanted = Wanted {
         transport,
@@ -111,7 +111,7 @@ pub fn serve(
     waited.map(drop)
 }
 
-/// What a thread of a session works with.
+/// The state of a session's thread.
 struct Queue {
     worker: QueueWorker<KernelRequest>,
     client: Arc<Client>,

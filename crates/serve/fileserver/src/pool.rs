@@ -36,7 +36,7 @@ struct State {
 struct Shared {
     state: Mutex<State>,
     more: Condvar,
-    /// The number of `State::jobs`. All queues ask for each batch: they would wait for each other at the lock.
+    /// The number of `State::jobs`. All queues read it for each batch, and would contend for the lock.
     waiting: AtomicUsize,
 }
 

@@ -133,7 +133,7 @@ impl Head {
         !matches!(self.opcode(), FORGET | BATCH_FORGET | INTERRUPT)
     }
 
-    /// Why the request is not carried out, from its header alone.
+    /// Why the request is refused, from its header alone.
     #[must_use]
     pub fn refused(&self, read_only: bool) -> Option<Errno> {
         let (opcode, length) = (self.opcode(), self.length());
@@ -223,7 +223,7 @@ mod tests {
     use super::opcode::{RENAME, SETATTR};
     use super::*;
 
-    /// A message with these words behind its header.
+    /// A message with these words after its header.
     fn message(opcode: u32, words: &[u64], more: &[u8]) -> Vec<u8> {
         let length = HEADER + 8 * words.len() + more.len();
         let mut bytes = (length as u32).to_ne_bytes().to_vec();

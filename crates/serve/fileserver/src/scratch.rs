@@ -91,7 +91,7 @@ pub(crate) fn carry_out<'a, F: FileSystem + Sync>(
     room: usize,
     reply: impl FnOnce() -> Option<Buffers<'a>>,
 ) -> Result<u32, Errno> {
-    // A panic in the crate is caught further up: then the memory is not there any more, and made again.
+    // A panic in the crate is caught further up: then the memory is gone, and allocated again.
     let scratch = SCRATCH.take().or_else(Scratch::new);
     let mut scratch = scratch.ok_or(Errno::NOMEM)?;
     let written = scratch.carry_out(server, message, room);

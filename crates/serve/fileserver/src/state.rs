@@ -53,7 +53,7 @@ pub struct Accepted {
 /// Why a state is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Refused {
-    /// There is none.
+    /// No state.
     #[error("it is empty: the front end closed the connection before it sent something")]
     Empty,
     /// It is longer than [`MOST`].
@@ -524,7 +524,7 @@ mod tests {
         }
     }
 
-    /// The same with the flags by which a server opens its file.
+    /// The same, with the flags with which a server opens its file.
     fn contents_as_opened() -> Contents<'static> {
         let mut contents = contents();
         contents.handles[0] = handle(0, 3, libc::O_RDWR | libc::O_CLOEXEC);

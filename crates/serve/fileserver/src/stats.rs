@@ -178,7 +178,7 @@ impl Stats {
         self.batched.fetch_add(size as u64, Ordering::Relaxed);
     }
 
-    /// Counts a thread that went on with a queue in place of one that a request held.
+    /// Counts a substitute thread for a queue whose thread a request blocked.
     pub fn substituted(&self) {
         self.substitutes.fetch_add(1, Ordering::Relaxed);
     }

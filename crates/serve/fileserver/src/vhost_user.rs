@@ -106,7 +106,7 @@ impl Starting {
         // The first ring is for requests that must not wait.
         let mut worker = QueueWorker::new(batch, self.number == 0);
         worker.watch(move |batch| self.start(batch));
-        // It fails only if the kernel lacks memory; then the ring is not served any more.
+        // Fails only if the kernel lacks memory; then the ring is no longer served.
         let served = serve_ring(&ring, &mut worker);
         if served.is_err() || !worker.replaced() {
             ring.state().ring.give_up();

@@ -1,4 +1,4 @@
-//! Requests on their way: carried out by the thread of a queue or by the pool, counted and answered.
+//! Requests in progress: executed by the thread of a queue or by the pool, counted and answered.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,7 +1,7 @@
-//! What a mirror and its NBD server add to direct I/O on one file: time and CPU per request, in one run. The CPU time
-//! of NBD contains that of the client, which is a thread of the same process.
+//! The cost that a mirror and its NBD server add to direct I/O on one file: time and CPU per request, in one run. The
+//! CPU time of NBD includes that of the client, which is a thread of the same process.
 //!
-//! The leg is a file in /dev/shm, so that the storage itself costs little: what is printed is mostly overhead.
+//! The leg is a file in /dev/shm, so that the storage itself costs little: most of the result is overhead.
 #![allow(clippy::print_stdout, reason = "prints its results")]
 
 use std::fs::{File, OpenOptions};

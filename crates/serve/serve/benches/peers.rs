@@ -1,11 +1,10 @@
-//! What servers of one file cost, side by side: a mirror of one leg by NBD, vhost-user-blk and FUSE with a loop device,
-//! nbdkit by NBD, and qemu-storage-daemon by both; and the file without a server. Prints the time of a request and the
-//! CPU time of the server's process, the median of some rounds in which the servers take turns. Servers that are not
-//! installed, or need root, are left out. What the kernel's threads of a loop device need is not part of the server's
-//! CPU time.
+//! The costs of servers of one file, side by side: a mirror of one leg by NBD, vhost-user-blk and FUSE with a loop
+//! device; nbdkit by NBD; qemu-storage-daemon by both; and the file without a server. Prints the time of a request and
+//! the CPU time of the server's process: the median of some rounds in which the servers take turns. Servers that are
+//! not installed, or need root, are omitted. The server's CPU time excludes the kernel threads of a loop device.
 //!
-//! The file is in /dev/shm, or PEERS_DIR, so that what is printed is overhead. Compare columns of one run only, and not
-//! with the load of another host.
+//! The file is in /dev/shm, or PEERS_DIR, so that the result is overhead. Compare only columns of one run, not with the
+//! load of another host.
 #![allow(clippy::print_stdout, reason = "prints its results")]
 
 use std::fs::{File, OpenOptions};
@@ -70,10 +69,10 @@ enum Reach {
     File(PathBuf),
 }
 
-/// A server in a process of its own, ended when it is dropped.
+/// A server in a separate process, which is ended on drop.
 struct Server {
     name: &'static str,
-    /// `None`: there is no server.
+    /// `None`: no server.
     process: Option<Child>,
     reach: Reach,
     /// The loop device, and the mounted file that it was made on.

@@ -737,7 +737,7 @@ fn other(doing: &str, what: &Path, errno: Errno) -> Refused {
         .into()
 }
 
-/// A state as it is shown, and the bytes that were copied to a leg that is behind.
+/// A state in words, and the bytes copied to a leg that is behind.
 pub fn state_of(state: LegState) -> (String, Option<u64>) {
     match state {
         LegState::InSync => ("in sync".to_owned(), None),

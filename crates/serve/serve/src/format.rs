@@ -78,7 +78,7 @@ pub fn create(paths: &[PathBuf], destroy: &[PathBuf], assumed: bool) -> Result<C
         geometry,
         members: members.clone(),
     };
-    // An older superblock must not be valid any more when its log is overwritten.
+    // An older superblock must be invalid before its log is overwritten.
     for leg in &legs {
         wipe(leg)?;
     }

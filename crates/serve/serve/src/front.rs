@@ -82,7 +82,7 @@ impl Listener {
         Ok(Listener::Tcp(TcpListener::bind(address)?))
     }
 
-    /// The URI by which clients name it.
+    /// The URI for clients.
     pub fn uri(&self, service: &Service) -> String {
         match self {
             Listener::Unix(_, path) => {
@@ -414,9 +414,9 @@ fn serve(mut stream: Stream, export: &Export, shared: &Shared) -> io::Result<()>
     served.and(connection.finish())
 }
 
-/// The number by which the reader of a connection watches its socket.
+/// The number under which the reader of a connection watches its socket.
 const SOCKET: u32 = 0;
-/// How long a request waits before it asks again for memory that other connections have, ns.
+/// How long a request waits before it tries again to get memory that other connections hold, ns.
 const MEMORY_NS: u64 = 10_000_000;
 
 /// The ring receives requests of at most this many bytes as a whole.
@@ -496,7 +496,7 @@ struct Out {
     /// Bytes that the socket had no room for, from `sent` on.
     rest: Vec<u8>,
     sent: usize,
-    /// Nothing is sent any more.
+    /// The connection has ended: send nothing.
     gone: bool,
     buffers: BufferPool<SPARE_BYTES>,
 }

@@ -276,7 +276,7 @@ pub fn request(stream: &mut impl Read, export: &Export) -> io::Result<Option<Req
     }))
 }
 
-/// The header of a reply; `errno` is that of Linux, 0 if there is none. The bytes of a successful read follow it.
+/// The header of a reply; `errno` is that of Linux, or 0. The bytes of a successful read follow it.
 pub fn reply_header(cookie: u64, errno: i32) -> [u8; 16] {
     let error = match errno {
         0 => 0,

@@ -202,7 +202,7 @@ impl Reader {
         })
     }
 
-    /// The event by which other threads wake this one.
+    /// The event with which other threads wake this one.
     pub fn wake(&self) -> &Arc<OwnedFd> {
         &self.wake
     }

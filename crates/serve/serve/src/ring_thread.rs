@@ -55,7 +55,7 @@ pub(crate) struct DiskRing {
     requests: Vec<RequestState>,
     /// Requests may be waiting.
     due: bool,
-    /// Requests that another server has left, by the head of their chain: they are carried out first.
+    /// Requests that a previous server left, by the head of their chain. They are executed first.
     left: VecDeque<u16>,
 }
 

@@ -19,7 +19,7 @@ const SECTOR: u64 = 512;
 const MOST_SEGMENTS: u32 = 126;
 /// Bytes of a segment: all segments together are at most [`MOST_BYTES`].
 const LONGEST_SEGMENT: u32 = 256 << 10;
-/// The longest range that is discarded at once, sectors.
+/// The longest range of one discard, sectors.
 const LONGEST_DISCARD: u32 = (1 << 30) / SECTOR as u32;
 /// Bytes of the identification that GET_ID returns.
 const ID_BYTES: usize = 20;

@@ -19,7 +19,7 @@ pub const UNEXPECTED: Errno = -1;
 /// Constants of a running mirror.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Length of one copy while resyncing, bytes; a multiple of the unit. Regions of less are copied at once.
+    /// Length of one copy while resyncing, bytes; a multiple of the unit. Smaller regions are copied as a whole.
     pub copy_bytes: u32,
     /// Copies in flight.
     pub copies: u32,
@@ -241,7 +241,7 @@ pub enum Order {
         /// The numbers of its buffers.
         legs: LegSet,
     },
-    /// The buffers of a task are not needed any more.
+    /// The buffers of a task are no longer needed.
     Free {
         /// The task.
         task: u32,

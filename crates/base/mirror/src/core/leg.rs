@@ -18,7 +18,7 @@ pub struct Stored {
 pub(super) struct Leg {
     pub(super) state: LegState,
     pub(super) online: bool,
-    /// It is not in the table any more.
+    /// It is no longer in the table.
     pub(super) removed: bool,
     /// Its storage is given, so it may be re-added.
     pub(super) given: bool,

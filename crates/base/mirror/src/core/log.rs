@@ -93,7 +93,7 @@ impl Mirror {
             true => before.min(self.recorded_tick),
             false => before,
         };
-        // A leg that was removed is in the table until that is recorded, and the bits tell what it lacks.
+        // A removed leg stays in the table until its removal is recorded, and the bits say what it lacks.
         if !self.all_in_sync() || self.recorded < self.version {
             return false;
         }

@@ -181,8 +181,8 @@ fn tables(
     Ok(files)
 }
 
-/// A new file that only its user can access. It gets its name when it is complete, so that a killed process leaves no
-/// file behind. On file systems without unnamed files, it has a temporary name.
+/// A new file that only its user can access. It gets its name once complete, so that a killed process leaves no file.
+/// On file systems without unnamed files, it has a temporary name.
 struct NewFile {
     file: File,
     temporary: Option<PathBuf>,

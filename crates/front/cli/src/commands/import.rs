@@ -32,7 +32,7 @@ pub(crate) fn import(args: &ImportArgs, context: &Context) -> Result<Exit, Failu
     let mut others = Vec::new();
     for path in &args.files {
         match open(path) {
-            // Opened again later, because there can be more files than can be open at once.
+            // Opened again later, because the number of files may exceed the limit of open files.
             Ok(input) if is_export(&input.head) && input.path != Path::new("-") => {
                 exported.push(Err(path))
             }

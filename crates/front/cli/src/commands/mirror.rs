@@ -114,7 +114,7 @@ fn replace(args: &MirrorReplaceArgs, context: &Context) -> Result<Exit, Failure>
     )
 }
 
-/// Asks the server of a mirror, if there is one, also if it has started just now and locked the legs.
+/// Sends a request to the server of a mirror, if it runs. It may have started just now and locked the legs.
 fn with_server(
     legs: &[PathBuf],
     served: impl Fn(Client) -> Result<Exit, Failure>,
@@ -144,7 +144,7 @@ fn all_absolute(paths: &[PathBuf]) -> Vec<PathBuf> {
     paths.iter().map(|path| absolute(path)).collect()
 }
 
-/// Has the server of a mirror carry out a change.
+/// Sends a change to the server of a mirror.
 fn served(server: Client, request: &Request, context: &Context) -> Result<Exit, Failure> {
     let mut notes = String::new();
     asked(server, request, |said| match said {

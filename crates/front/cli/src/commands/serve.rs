@@ -203,7 +203,7 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     );
     fronts.iter().for_each(Front::stop);
     drop(file);
-    // Before the sockets disappear, by which others see that the mirror has ended.
+    // Do this before the sockets disappear, which tells others that the mirror has ended.
     if let Ok(control) = &control {
         control.release_legs();
     }

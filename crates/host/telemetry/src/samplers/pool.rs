@@ -1,9 +1,9 @@
 //! ZFS pools and their devices, from one `zpool iostat` process that runs as long as the collector.
 //!
-//! A thread reads its output, so that sampling never waits. Each report is a sample of its own, at the time at which it
-//! arrived: reports are not synchronous with the samples of other series. What follows the last report is not known. A
-//! command that exits is restarted, at most every ten seconds. It is stopped with the collector; if iodyno is killed,
-//! it exits at its next report because its output is closed.
+//! A thread reads its output, so that sampling never waits. Each report is a separate sample, at its time of arrival:
+//! reports are not synchronous with the samples of other series. Activity after the last report is unknown. A command
+//! that exits is restarted, at most every ten seconds. It is stopped with the collector; if iodyno is killed, it exits
+//! at its next report because its output is closed.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The sampler of pools.
 pub(crate) struct Pool {
     iostat: Result<Iostat, String>,
-    /// Reports that were lost, and intervals without a report, as far as they were reported.
+    /// Lost reports, and intervals without a report, as reported so far.
     lost: (u64, u64),
     /// The columns of the last report, as places in [`POOL`].
     columns: Vec<usize>,

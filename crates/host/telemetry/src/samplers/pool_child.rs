@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::pool_devices::PoolDevices;
 use super::pool_text::{PoolReport, Reader};
 
-/// A report is written at once: it is complete when nothing has followed for this time.
+/// A report is written in one go: it is complete when no output has followed for this time.
 const COMPLETE_AFTER: Duration = Duration::from_millis(30);
 /// Longest line, bytes; longer ones are discarded.
 const MOST_LINE: usize = 64 << 10;

@@ -277,7 +277,7 @@ impl Row<'_> {
             rest = before.trim_end();
         }
         values.reverse();
-        // With exact numbers, a device without a capacity of its own has the value 0.
+        // With exact numbers, a device without its own capacity has the value 0.
         if values[..2] == [Some(0); 2] {
             values[..2].fill(None);
         }

@@ -145,7 +145,7 @@ impl<const N: usize> ProcessTree<N> {
         Some(self.entries.get(&pid)?.growth)
     }
 
-    /// A process and its ancestors, as far as this scan saw them.
+    /// A process and its ancestors seen by this scan.
     fn running_from(&self, pid: u32) -> Vec<u32> {
         let mut running = Vec::new();
         let mut next = pid;

@@ -29,7 +29,7 @@ pub struct Contents {
 
 impl Contents {
     /// Allocates and fills a buffer, for at most `longest` bytes at a time, written by calls of `chunk` bytes. The
-    /// buffer is as long with a small chunk: repeated contents would be compressible.
+    /// buffer is not smaller with a small chunk: repeated contents would be compressible.
     ///
     /// # Errors
     /// ENOMEM.

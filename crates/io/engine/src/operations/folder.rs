@@ -102,7 +102,7 @@ pub(super) struct Folder {
     clone: (u64, u64),
     pub(super) sets: Vec<SetFiles>,
     pub(super) current: Option<CurrentFile>,
-    /// The slot whose file is the current one, in place of `current`.
+    /// The slot whose file is the current one, instead of `current`.
     pub(super) current_slot: Option<usize>,
     pub(super) appended: Vec<Appended>,
     /// The folders created last.

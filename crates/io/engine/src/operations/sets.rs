@@ -9,7 +9,7 @@ const NONE: u32 = u32::MAX;
 
 /// A clone's files of one set, identified by their number in its share, in order of creation.
 ///
-/// A doubly linked list keeps the order of the remaining files. A dense array beside it allows a random draw.
+/// A doubly linked list keeps the order of the remaining files. An additional dense array allows a random draw.
 pub(super) struct SetFiles {
     older: Vec<u32>,
     newer: Vec<u32>,

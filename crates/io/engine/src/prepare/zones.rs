@@ -66,7 +66,7 @@ pub(super) fn of_devices(
         return one("add `direct=1`", cause);
     }
     if blocks.verify.is_some() {
-        let cause = "emptying a zone removes blocks that are to be verified".to_owned();
+        let cause = "emptying a zone removes blocks to verify".to_owned();
         return one("leave `verify` out", cause);
     }
     let mut found = DeviceZones {

@@ -14,7 +14,7 @@ pub(super) struct BlockMap {
 }
 
 impl BlockMap {
-    /// A map of `count` unused blocks; `None`: there are none, or more than a map is kept of.
+    /// A map of `count` unused blocks; `None` for 0 blocks, or more than the limit of a map.
     pub(super) fn new(count: u64) -> Option<BlockMap> {
         if !(1..=MOST_BLOCKS).contains(&count) {
             return None;

@@ -56,7 +56,7 @@ pub(super) enum BlockDraw {
     Sequence {
         /// The list.
         blocks: Vec<u64>,
-        /// Blocks by which each pass of the list begins after the one before.
+        /// The offset in blocks between the starts of successive passes of the list.
         stride: u64,
         /// Number of blocks.
         count: u64,

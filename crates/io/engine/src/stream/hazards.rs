@@ -10,7 +10,7 @@ use iodyno_sys::{Op, OpKind, Slot};
 #[derive(Debug)]
 pub(super) struct Hazards {
     in_flight: Vec<Option<Op>>,
-    /// An op that was drawn and has to wait.
+    /// A drawn op that has to wait.
     pub(super) held: Option<super::Issue>,
     backlog: VecDeque<Op>,
     /// Verify after this number of blocks was written; 0: only at the end.

@@ -8,7 +8,7 @@ use rand_distr::{Distribution, Exp1};
 /// its due time, so the rate is kept and the delay is visible in the response latency.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    /// Interval per op and per byte, ns; 0 if there is no such rate.
+    /// Interval per op and per byte, ns; 0 without such a rate.
     per_op: f64,
     per_byte: f64,
     poisson: bool,

@@ -9,8 +9,8 @@ use iodyno_sys::{Op, OpKind, Slot};
 use super::{CloneStream, Issue, Next, OpStream};
 use crate::spec::ReplayPart;
 
-/// Issues the ops of a trace in order, each once. An op with a time is issued at that time even if ops before it are
-/// still in flight, as far as the depth permits; it keeps its time if it is issued late.
+/// Issues the ops of a trace in order, each once. An op with a time is issued at that time even if earlier ops are
+/// still in flight, if the depth permits. It keeps its time if it is issued late.
 #[derive(Debug)]
 pub struct ReplayStream {
     part: ReplayPart,

@@ -128,8 +128,7 @@ impl SharedStream {
         }
     }
 
-    /// The actions that take precedence over a new request: a held op, a required sync or a wait; `None` if there is
-    /// none.
+    /// The actions that take precedence over a new request: a held op, a required sync or a wait; `None` without any.
     fn first(&mut self, now: u64, slot: Slot, place: &mut Issue) -> Option<Next> {
         if let Some(file) = self.owed.pop() {
             *place = sync(self.sync, file, None);
@@ -155,7 +154,7 @@ impl SharedStream {
         }
     }
 
-    /// The result when there are no more requests. Writes in flight are still followed by their syncs.
+    /// The result after the last request. Writes in flight are still followed by their syncs.
     fn over(&self) -> Next {
         match self.fsync_all && self.writing > 0 {
             true => Next::WaitForCompletion,

@@ -16,7 +16,7 @@ use iodyno_model::{Direction, Replay};
 pub const LONGEST_TRANSFER: u64 = 1 << 30;
 /// The number of files that a trace may use.
 const MOST_FILES: usize = 1 << 16;
-/// Marks an op without a time of its own.
+/// Marks an op without its own time.
 const AT_ONCE: u64 = u64::MAX;
 
 /// The kind of an op.
@@ -248,7 +248,7 @@ impl<'a> Builder<'a> {
         Ok(self.names.len() - 1)
     }
 
-    /// Adds an op, unless it is to be left out.
+    /// Adds an op, unless it is excluded.
     fn add(&mut self, op: &ParsedOp, place: u64) -> Result<(), (String, &'static str)> {
         if self.replay.skip.contains(&op.kind.direction()) {
             return Ok(());

@@ -100,7 +100,7 @@ fn crc32c_of(bytes: &[u8]) -> u32 {
 }
 
 impl FioHeader {
-    /// The header at the start of `bytes`, and the error if its own checksum is wrong; `None`: there is none.
+    /// The header at the start of `bytes`, and the error if its own checksum is wrong; `None`: no header.
     pub(crate) fn read(bytes: &[u8]) -> Option<(FioHeader, Option<String>)> {
         let long = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
@@ -410,8 +410,8 @@ fn sha512(data: [&[u8]; 3]) -> Sum {
     Sum::of_bytes(&field)
 }
 
-/// `sha512` up to fio 3.39: not a hash, but the buffer of one that was not finished: the first block of the data, and
-/// over its start the bytes behind the last whole block.
+/// `sha512` up to fio 3.39: not a hash, but the buffer of an unfinished one: the first block of the data, with the
+/// bytes after the last whole block over its start.
 fn unhashed_512(data: [&[u8]; 3]) -> Sum {
     let mut first = None;
     let mut blocks = Blocks {

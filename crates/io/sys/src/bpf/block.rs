@@ -23,7 +23,7 @@ use Size::{Eight, Four};
 use iodyno_model::BLOCK_BINS as BINS;
 use thiserror::Error;
 
-/// Devices that can be traced at once.
+/// The most devices that can be traced at once.
 pub const MOST_DEVICES: usize = 8;
 /// Hardware queues of a device, and requests in flight in each: others are not seen.
 const QUEUES_BITS: i32 = 8;

@@ -121,7 +121,7 @@ impl Btf {
     /// The id of a typedef.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// No typedef has this name.
     pub fn typedef(&self, name: &str) -> Result<u32, BtfError> {
         self.find(name, kind::TYPEDEF)
             .map(|index| index as u32 + 1)

@@ -331,7 +331,7 @@ fn a_server_that_leaves_or_replies_to_nothing_fails_the_backend() {
         let mut backend = backend(client, &engine);
         backend.prep(0, &op(OpKind::Read, 0, 4096));
         let mut completions = Completions::with_capacity(1);
-        // The request is sent, and there is no reply yet.
+        // The request is sent, and the reply is pending.
         backend.turn(0, 1, None, &mut completions).unwrap();
         assert_eq!((completions.submitted, completions.list.len()), (1, 0));
         server.read_exact(&mut [0; REQUEST_BYTES]).unwrap();

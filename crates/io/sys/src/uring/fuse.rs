@@ -241,7 +241,7 @@ impl FuseRing {
                 ..Command::default()
             };
             // SAFETY: the memory of the entry is lent until the completion was reaped, and leaked if it never is; the
-            // places of its parts are not changed any more.
+            // addresses of its parts no longer change.
             unsafe { self.rings.write_with(sqe, command) };
         }
         self.watch();
@@ -257,7 +257,7 @@ impl FuseRing {
         }
     }
 
-    /// Asks the kernel to read `wake`.
+    /// Submits a read of `wake`.
     fn watch(&mut self) {
         let address = self.woken.lend(0, 0, 8);
         let sqe = Sqe {
@@ -335,7 +335,7 @@ impl FuseRing {
                     Some(entry) => taken.push(entry),
                     None => failed = Some(libc::EBADMSG),
                 },
-                // The file system is not mounted any more, or its request was ended.
+                // The file system is no longer mounted, or its request was ended.
                 libc::ENOTCONN | libc::ECONNABORTED | libc::ENOENT | libc::ECANCELED => *left -= 1,
                 errno => failed = Some(errno),
             }

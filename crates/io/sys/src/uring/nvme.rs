@@ -29,7 +29,7 @@ const WRITE: u8 = 0x01;
 const READ: u8 = 0x02;
 const DATASET_MANAGEMENT: u8 = 0x09;
 const IDENTIFY: u8 = 0x06;
-/// Dataset management: the range is not needed any more.
+/// Dataset management: the range is no longer needed.
 const DEALLOCATE: u32 = 1 << 2;
 /// The most blocks of one command.
 const LONGEST: u64 = 1 << 16;

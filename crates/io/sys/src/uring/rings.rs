@@ -301,7 +301,7 @@ impl Rings {
     /// [`Self::with_commands`].
     ///
     /// # Safety
-    /// As for [`Self::next`]; also of what the command points to.
+    /// Those of [`Self::next`], also for the memory that the command points to.
     #[inline]
     pub(super) unsafe fn write_with<T: Plain>(&mut self, head: Sqe, command: T) {
         const {

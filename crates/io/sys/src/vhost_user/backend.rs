@@ -28,8 +28,8 @@ const STATUS_UNSUPP: u8 = 2;
 /// No server writes it.
 const STATUS_NONE: u8 = 0xff;
 
-/// Bytes of a slot behind the buffers. For a disk: a header of 16, the range of a discard of 16, a status. For a file:
-/// a header of 40, arguments of up to 40, and from `REPLY` a reply of up to 24.
+/// Bytes of a slot after the buffers. For a disk: a header of 16, the range of a discard of 16, a status. For a file: a
+/// header of 40, arguments of up to 40, and from `REPLY` a reply of up to 24.
 const SLOT_BYTES: usize = 128;
 const REPLY: usize = 96;
 
@@ -117,16 +117,16 @@ pub struct VhostUserBackend {
 }
 
 impl VhostUserBackend {
-    /// Bytes that it needs behind the slots of its arena.
+    /// Bytes that it needs after the slots of its arena.
     pub fn tail(slots: u32) -> usize {
         slots.max(1) as usize * SLOT_BYTES
     }
 
-    /// For ops of at most the length of a slot. The arena is in the memory of the service, with [`Self::tail`] bytes
-    /// behind its slots.
+    /// For ops of at most the length of a slot. The arena is in the memory of the service, followed by [`Self::tail`]
+    /// bytes.
     ///
     /// # Errors
-    /// The server has no queue left, or refuses it.
+    /// The server has no free queue, or refuses it.
     pub fn new(service: Service, arena: Arena) -> Result<VhostUserBackend, BackendError> {
         let absent = || BackendError::new("use a server", io::ErrorKind::NotFound.into());
         let link = service.link().ok_or_else(absent)?;
@@ -167,7 +167,7 @@ impl VhostUserBackend {
 
     fn failed(&self, source: io::Error) -> BackendError {
         BackendError {
-            what: format!("go on with `{}`", self.name),
+            what: format!("continue with `{}`", self.name),
             source,
             hint: Some("look at the messages of the server"),
         }

@@ -41,7 +41,7 @@ pub struct Disk {
     pub smallest: u32,
     /// The longest request, bytes.
     pub longest: u64,
-    /// The longest range that can be discarded at once, bytes.
+    /// The longest range of one discard, bytes.
     pub longest_discard: u64,
     /// Queues.
     pub queues: u32,

@@ -1,4 +1,4 @@
-//! The messages of FUSE, as far as a guest needs them to read and write files.
+//! The FUSE messages that a guest needs to read and write files.
 //!
 //! Source: `include/uapi/linux/fuse.h` of the kernel, version 7.38. Numbers have the byte order of the host, as
 //! virtio-fs requires.
@@ -133,7 +133,7 @@ pub(super) enum Reply {
     Errno(i32),
 }
 
-/// Reads the header of a reply to the request `unique` that may have up to `most` bytes behind it. `None`: it is
+/// Parses the header of a reply to the request `unique`, which may be followed by up to `most` bytes. `None`: it is
 /// malformed.
 pub(super) fn reply(header: [u64; 2], unique: u64, most: u32) -> Option<Reply> {
     let [a, b, c, d, e, f, g, h] = header[0].to_ne_bytes();

@@ -75,7 +75,7 @@ pub(super) struct Wire {
 pub(super) struct Device {
     /// The scheme of its URI.
     pub(super) scheme: &'static str,
-    /// Its features, as far as they are of use.
+    /// The features that it can use.
     pub(super) features: u64,
     /// Features of the protocol that it needs.
     pub(super) protocol: u64,

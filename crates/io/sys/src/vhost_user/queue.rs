@@ -259,7 +259,7 @@ impl QueueUser {
     /// Waits until the server signals, or another user has taken a completion for this one.
     ///
     /// # Errors
-    /// The connection, of which `socket` is a descriptor, ended.
+    /// The connection of `socket` ended.
     pub(super) fn wait(&self, socket: &UnixStream, timeout_ns: Option<u64>) -> io::Result<()> {
         let watch = |descriptor: libc::c_int| libc::pollfd {
             fd: descriptor,

@@ -20,7 +20,7 @@ pub(super) type Part = (u64, u32, bool);
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 const INDIRECT: u16 = 4;
-/// The device asks not to be notified.
+/// The device requests no notifications.
 const NO_NOTIFY: u16 = 1;
 
 #[repr(C)]

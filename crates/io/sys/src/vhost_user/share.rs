@@ -197,7 +197,7 @@ impl Share {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a request and waits for its reply, which has at most `most` bytes beside the data. Returns these.
+    /// Sends a request and waits for its reply, which has at most `most` bytes besides the data. Returns these bytes.
     fn call(
         &self,
         opcode: u32,

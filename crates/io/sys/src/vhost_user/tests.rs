@@ -169,7 +169,7 @@ fn receive(stream: &UnixStream, header: &mut [u8; 12]) -> Option<Option<OwnedFd>
     if received != 12 {
         return None;
     }
-    // SAFETY: the message was filled by the kernel; a descriptor in it is new and owned by nobody.
+    // SAFETY: the kernel filled the message; a descriptor in it is new and not owned elsewhere.
     let file = unsafe {
         let first = libc::CMSG_FIRSTHDR(&raw const message);
         match first.is_null() {
@@ -383,7 +383,7 @@ fn clones_that_share_a_queue_get_their_own_replies() {
         for user in 0..4usize {
             let mut backend = backend(&file, 4);
             scope.spawn(move || {
-                // Blocks of its own, each written with a number and read back.
+                // Its own blocks, each written with a number and read back.
                 for round in 0..50usize {
                     let byte = (1 + user * 50 + round) as u8;
                     for slot in 0..4 {

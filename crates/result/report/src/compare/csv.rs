@@ -46,8 +46,8 @@ const COLUMNS: [&str; 30] = [
 ///
 /// The rows' dimensions come first, one column each. Values are in the row's unit (`ns` for times), a side's values are
 /// joined by `;`, shares and levels are fractions of one, and missing values are empty. `ratio` is a speed: above one,
-/// the candidate is better, also for metrics with a lower value as the better one. The answers of searches follow after
-/// an empty line, as a table of their own.
+/// the candidate is better, also for metrics where lower is better. The answers of searches follow after an empty line,
+/// as a separate table.
 pub fn csv(comparison: &Comparison) -> String {
     let dimensions = &comparison.question.rows;
     let names = dimensions.iter().map(String::as_str).chain(COLUMNS);

@@ -1,4 +1,4 @@
-//! The facts of trials as a table: what is the same on all sides of a comparison, and what differs.
+//! The facts of trials as a table: those shared by all sides of a comparison, and the differences.
 
 use std::collections::BTreeSet;
 

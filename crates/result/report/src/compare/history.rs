@@ -14,7 +14,7 @@ use crate::json::{list, object, print};
 use crate::style::{Paint, Style, sanitize, trimmed};
 use crate::table::{Cell, Column, Table};
 
-/// Width of the picture beside the values, columns.
+/// Width of the picture next to the values, columns.
 const PICTURE: usize = 28;
 
 /// Facts that are named after a change, at most.

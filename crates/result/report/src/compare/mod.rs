@@ -66,9 +66,9 @@ pub struct ComparisonFormat {
     pub bandwidth: BandwidthUnit,
     /// Decimal places of values, in one unit; `None`: three significant digits, in the unit that the size requires.
     pub digits: Option<u32>,
-    /// Whether the arithmetic mean is printed beside each median.
+    /// Whether to print the arithmetic mean with each median.
     pub mean: bool,
-    /// Headings in place of values of the compared dimension, such as the names of runs.
+    /// Headings that replace values of the compared dimension, such as the names of runs.
     pub headings: BTreeMap<String, String>,
 }
 

@@ -223,7 +223,7 @@ fn grid(view: &ViewModel, section: &Section, sides: Sides, detail: Detail) -> Gr
     let places = places(view, section);
     let labels = distinct(places.iter().map(|place| place.label.as_str()));
     let mut below = distinct(places.iter().map(|place| place.below.clone()));
-    // Equal headings are beside one another, each level in the order of appearance.
+    // Equal headings are adjacent, each level in the order of appearance.
     let depth = below.first().map_or(0, Vec::len);
     let levels: Vec<Vec<&str>> = (0..depth)
         .map(|level| distinct(places.iter().map(|place| place.below[level])))

@@ -9,7 +9,7 @@ use iodyno_units::significant;
 use crate::compare::verdict_short;
 use crate::series::Scale;
 
-/// Causes named beside a term, at most.
+/// The most causes named with a term.
 const MOST_CAUSES: usize = 4;
 
 /// Longer values are truncated.

@@ -150,7 +150,7 @@ fn chart(panels: &[Panel], stacked: bool, named: bool) -> Value {
     json!({ "data": data, "layout": layout })
 }
 
-/// The names of curves in their colours, as markup, in place of a legend; empty for a single one.
+/// The names of curves in their colours, as markup, instead of a legend; empty for a single one.
 fn names(curves: &[Curve]) -> String {
     if curves.len() < 2 {
         return String::new();
@@ -192,7 +192,7 @@ fn axis(axis: &Axis, (low, high): (f64, f64)) -> Value {
             json["type"] = "log".into();
             let (low, high) = (low.log10(), high.log10());
             match high - low {
-                // Labels at 1, 2 and 5, of which the last two are digits only.
+                // Labels at 1, 2 and 5, the last two as digits only.
                 span if span > 1.5 => json["dtick"] = "D2".into(),
                 span => {
                     let ticks = axis.ticks(low - span / 20.0, high + span / 20.0);

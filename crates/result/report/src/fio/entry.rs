@@ -31,9 +31,9 @@ pub(super) struct Entry<'a> {
     pub(super) steady: Option<SteadyResult>,
 }
 
-/// EILSEQ: what fio reports for data that fail verification.
+/// EILSEQ: fio's error for data that fail verification.
 const VERIFY_ERRNO: i32 = 84;
-/// EIO: what fio reports for a job that failed without a failed op, such as one below its minimum rate.
+/// EIO: fio's error for a job that failed without a failed op, such as one below its minimum rate.
 const OTHER_ERRNO: i32 = 5;
 
 /// The subject of a block of figures.

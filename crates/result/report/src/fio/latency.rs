@@ -65,7 +65,7 @@ pub(super) fn percentiles(histogram: &Histogram, reporting: &Reporting) -> Vec<(
         .collect()
 }
 
-/// The number of decimals by which the job's percentiles differ.
+/// The number of decimals needed to distinguish the job's percentiles.
 pub(super) fn decimals(reporting: &Reporting) -> usize {
     let decimals = |percent: &f64| {
         let text = percent.to_string();

@@ -73,7 +73,7 @@ pub fn trial(view: &TrialView) -> String {
 
 /// Prints a document whose keys are all strings; a number that is not finite becomes null. Ends with a newline.
 pub fn print(document: &impl Serialize) -> String {
-    // This fails only for a key that is not a string, and there is none.
+    // Only a non-string key could fail, and all keys are strings.
     let text = serde_json::to_string_pretty(document);
     debug_assert!(text.is_ok());
     printable::json(&text.unwrap_or_default()).into_owned() + "\n"

@@ -54,7 +54,7 @@ object!(EnvironmentView<'a>(it in &'a Environment) {
 });
 
 object!(MadeView<'a>(made in &'a MadeTarget) {
-    // Which of the targets that were made for the configuration, from 1.
+    // Number of the target among those made for the configuration, from 1.
     instance: made.instance,
     // Facts about its layers: `zfs.properties`, `precondition.iops`, …
     facts: made.facts,

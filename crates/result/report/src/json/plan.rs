@@ -39,7 +39,7 @@ pub struct Schedule {
     pub rounds_in_time: Option<u32>,
     /// Number of primary comparisons.
     pub primary_comparisons: u32,
-    /// Whether the rounds can decide them; null if there are none.
+    /// Whether the rounds can decide them; null without any.
     pub can_decide: Option<bool>,
     /// The smallest number of rounds that can.
     pub least_rounds: Option<u32>,

@@ -50,7 +50,7 @@ pub(super) fn layers(summary: &Summary, trial: &Trial) -> Vec<String> {
         .collect()
 }
 
-/// In place of the busy time of a device whose statistics do not contain the jobs' ops.
+/// Replaces the busy time of a device whose statistics do not contain the jobs' ops.
 pub(super) const NOT_COUNTED: &str = "busy n/a (io_uring_cmd bypasses block statistics)";
 
 fn time(ns: Option<f64>) -> String {

@@ -21,7 +21,7 @@ const COLUMNS: [(&str, usize, u32); 8] = [
     ("err", 4, 0),
 ];
 
-/// Number of nodes with rows of their own.
+/// Number of nodes with separate rows.
 const LISTED_NODES: usize = 16;
 
 /// A direction's label and figures, a cell for each column.

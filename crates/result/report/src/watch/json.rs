@@ -27,7 +27,7 @@ pub fn json(view: &WatchView) -> String {
         every_ns: view.every_ns,
         series: view.tables,
     };
-    // This fails only for a key that is not a string, and there is none.
+    // Only a non-string key could fail, and all keys are strings.
     let text = serde_json::to_string(&document);
     debug_assert!(text.is_ok());
     printable::json(&text.unwrap_or_default()).into_owned() + "\n"

@@ -178,7 +178,7 @@ impl Live {
     }
 }
 
-/// Lines of the processes with I/O of their own.
+/// Lines of the processes with their own I/O.
 fn most_others(height: usize) -> usize {
     (height / 6).clamp(4, 12)
 }

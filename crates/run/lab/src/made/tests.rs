@@ -10,7 +10,7 @@ use crate::schedule::order;
 use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, Meeting, lab, messages};
 use crate::{RunEnd, StopReason};
 
-/// A folder below, which several configurations can use at once.
+/// A folder below, which several configurations can share.
 fn provision(layers: Vec<Layer>) -> Provision {
     Provision {
         layers,

@@ -93,7 +93,7 @@ impl Launcher for FioNode {
     }
 }
 
-/// The script, carried out by another shell as root.
+/// The script, run by another shell as root.
 fn by_sudo(script: &str, sudo: bool) -> String {
     match sudo {
         // The inner shell reads its input.

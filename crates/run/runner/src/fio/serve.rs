@@ -158,7 +158,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Carries out one task. `false`: the parent has ended before.
+    /// Runs one task. `false`: the parent has ended before.
     fn serve(&mut self) -> bool {
         loop {
             let answer = match self.next(None) {
@@ -365,7 +365,7 @@ impl Session<'_> {
         lines.join("; ")
     }
 
-    /// Starts the shell, if there is none.
+    /// Starts the shell, unless it runs.
     fn open(&mut self) -> Result<(), PrepareError> {
         if self.shell.is_none() {
             let sender = self.sender.clone();

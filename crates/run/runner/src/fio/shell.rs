@@ -1,4 +1,4 @@
-//! A shell on the node, which carries out the lines that it is sent.
+//! A shell on the node, which executes the lines sent to it.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -147,7 +147,7 @@ pub(super) fn again(folder: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     open(folder, ".")
 }
 
-/// Whether the folder was removed: it has no name any more.
+/// Whether the folder was removed and has no name.
 pub(super) fn is_gone(folder: BorrowedFd<'_>) -> bool {
     fs::fstat(folder).is_ok_and(|state| state.st_nlink == 0)
 }

@@ -35,7 +35,7 @@ impl OrphanFolder {
         &self.at
     }
 
-    /// Its name, by which it belongs to a node of a trial.
+    /// Its name, which identifies the node and the trial.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

@@ -189,7 +189,7 @@ impl Site {
         }))
     }
 
-    /// Creates the files of all sets. `false`: there are none.
+    /// Creates the files of all sets. `false`: no set has files.
     ///
     /// # Errors
     /// A stop was requested, or a file cannot be created. [`Self::tear_down`] removes them.

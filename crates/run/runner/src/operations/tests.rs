@@ -297,7 +297,7 @@ fn files_are_complete_and_incompressible() {
             assert_eq!(content.len() as u64, set.size);
             let zeroes = content.iter().filter(|byte| **byte == 0).count();
             assert!(zeroes < content.len() / 128, "{zeroes}");
-            // Whole blocks, and parts of them: a file system may compress 128 KiB at once.
+            // Whole blocks, and parts of them: a file system may compress 128 KiB units.
             for length in [4096, 1024] {
                 for block in content.chunks_exact(length) {
                     assert!(blocks.insert(block.to_vec()), "two blocks are equal");

@@ -88,7 +88,7 @@ pub(super) fn shared(rule: &SharedFiles, base: Base<'_>) -> Vec<PathBuf> {
 }
 
 /// The folder below which the missing folders of a clone's files are created: the job's `directory`, or that of
-/// relative names. `None`: there is none. It itself must exist, because it may be a mount point.
+/// relative names. `None`: a single path replaces them. The folder itself must exist, because it may be a mount point.
 pub(super) fn root(files: &Files, clone: u32, base: Base<'_>) -> Option<PathBuf> {
     let folder = match files.directories.len() {
         0 => None,
@@ -189,8 +189,8 @@ fn name_in_files(job: &str, format: &str, may_be_path: bool) -> String {
     }
 }
 
-/// Upper and lower case are not distinguished in variables. `$clientuid` is empty, because there is no client.
-/// `numbers`: of the clone, and of the file.
+/// Variables are case-insensitive. `$clientuid` is empty, because no client exists. `numbers`: of the clone, and of the
+/// file.
 fn formatted(format: &str, job: &str, numbers: [&str; 2]) -> String {
     let words: [(&str, String); 4] = [
         ("$jobname", job.to_owned()),

@@ -190,7 +190,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A folder `/t` with files of these names and lengths, beside other things.
+    /// A folder `/t` with files of these names and lengths, among other things.
     struct Fake(Vec<(&'static str, PathKind)>);
 
     impl Probe for Fake {

@@ -506,7 +506,7 @@ fn engines_without_files_need_only_a_size() {
     job.work.blocks_mut().unwrap().engine = Engine::new(EngineKind::Null, 4);
     job.work.blocks_mut().unwrap().files.names.clear();
     check(job.clone(), &[&[(0, MIB)]], MIB);
-    // Whole blocks of each, as of real files.
+    // Whole blocks of each, like for real files.
     job.work.blocks_mut().unwrap().files.count = 3;
     let thirds = [(0, MIB / 3); 3];
     check(job.clone(), &[&thirds], 255 * 4096);

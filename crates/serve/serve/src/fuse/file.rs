@@ -311,12 +311,12 @@ struct ServedFile {
     group: u32,
 }
 
-/// What a request asks for.
+/// The outcome of parsing a request.
 #[derive(Debug, PartialEq, Eq)]
 enum RequestOutcome {
     /// It has no reply.
     Silence,
-    /// It is answered at once.
+    /// It is answered immediately.
     Now(Result<Vec<u8>, Errno>),
     /// An access to the mirror.
     Access(MirrorAccess),
@@ -481,7 +481,7 @@ impl ServedFile {
         aligned.then(|| end.is_some_and(|end| end <= self.export.length))
     }
 
-    /// Zeros in place of data, which may be holes if they were punched.
+    /// Writes zeros, which may become holes if requested.
     fn zeros(&self, body: &[u8]) -> Option<RequestOutcome> {
         let (offset, length) = (u64_at(body, 8)?, u64_at(body, 16)?);
         let holes = match u32_at(body, 24)? & !KEEP_SIZE {
@@ -509,7 +509,7 @@ fn init(body: &[u8]) -> Result<Vec<u8>, Errno> {
     let major = u32_at(body, 0).ok_or(Errno::INVAL)?;
     let minor = u32_at(body, 4).ok_or(Errno::INVAL)?;
     let offered = u32_at(body, 12).ok_or(Errno::INVAL)?;
-    // A newer major version: the kernel asks again with ours. Older ones do not have long requests.
+    // For a newer major version, the kernel repeats `INIT` with ours. Older versions do not support long requests.
     if major < MAJOR || (major == MAJOR && minor < MINOR) {
         return Err(Errno::PROTO);
     }

@@ -115,7 +115,7 @@ enum Place {
     },
     /// The buffer of a [`Place::Device`] is lent.
     Lent { request: Range<usize>, reply: usize },
-    /// The request of a [`Place::Device`] is not needed any more.
+    /// The request of a [`Place::Device`] is no longer needed.
     Read,
     Ring {
         entry: FuseEntry,
@@ -799,7 +799,7 @@ impl Session {
         &self.used
     }
 
-    /// Whether the kernel reads and writes files in place of the server that the server names.
+    /// Whether the kernel reads and writes the files that the server names.
     #[must_use]
     pub fn passes_through(&self) -> bool {
         let agreed = self.shared.state().agreed;

@@ -1,4 +1,4 @@
-//! Groups of both versions with limits of their own and of their parents.
+//! Groups of both versions with their own limits and those of their parents.
 
 use std::os::unix::fs::symlink;
 

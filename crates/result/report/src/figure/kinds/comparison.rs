@@ -31,7 +31,7 @@ fn group(verdict: &Verdict) -> usize {
     }
 }
 
-/// The speed ratio of each candidate in each row, with its interval; `None` if there is no ratio.
+/// The speed ratio of each candidate in each row, with its interval; `None` without any ratio.
 pub fn verdicts(comparison: &Comparison) -> Option<Figure> {
     let several = comparison.columns.len() > 2;
     let metrics = metrics_differ(comparison);
@@ -103,7 +103,7 @@ pub fn verdicts(comparison: &Comparison) -> Option<Figure> {
 }
 
 /// The value of each trial that counts, by its round: one panel for each row, one colour for each column. Trials
-/// without a round are in their order. Families have no values of their own. `trials`: those that the question chooses.
+/// without a round are in their order. Families have no values themselves. `trials`: those that the question chooses.
 /// `None` if no side has several trials.
 pub fn trials(comparison: &Comparison, trials: &[Observation]) -> Option<Figure> {
     let metrics = metrics_differ(comparison);

@@ -32,7 +32,7 @@ pub struct Distribution {
     pub histogram: Histogram,
 }
 
-/// Cumulative distributions up to p99.99, as far as at least 10 ops are above; one panel for each workload and
+/// Cumulative distributions up to p99.99, limited to values with at least 10 ops above; one panel for each workload and
 /// direction. `None` without ops.
 pub fn latency(distributions: &[Distribution]) -> Option<Figure> {
     let mut panels: Vec<(&str, Vec<&Distribution>)> = Vec::new();

@@ -19,7 +19,7 @@ const COUNTED: [Direction; 4] = [
 /// The throughput of one side in one panel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Course {
-    /// The panel: what is compared in it.
+    /// The panel: the compared dimension's value.
     pub panel: String,
     /// The side: its name in the legend, with the trial.
     pub name: String,
