@@ -1,31 +1,29 @@
 //! Crash simulator: a mirror on simulated legs loses power at random moments.
 //!
 //! The real state machine runs; legs, clients and time are simulated. A leg has a volatile cache: when power is lost,
-//! each sector that was written and not flushed keeps any of its contents since the last flush, independently of all
-//! others, and of each write in flight any subset of its sectors arrives. Legs also fail writes, flushes and reads, all
-//! at once or one of them, lose sectors, and stop to answer. Legs are added, removed and taken back while the mirror
-//! runs.
+//! each sector written and not flushed keeps any of its contents since the last flush, independently of all others. Of
+//! each write in flight, any subset of its sectors arrives. Legs also fail writes, flushes and reads, all at once or
+//! one of them, lose sectors, and stop answering. Legs are added, removed and re-added while the mirror runs.
 //!
-//! Legs also become shorter, and longer again when that is recorded; if the mirror halts before, it is not started with
-//! them until it was started without them. Starts leave out legs, also legs in sync (`--degraded`). These return,
+//! Legs also become shorter, and longer again once that is recorded; if the mirror halts before, it is started without
+//! them before it is started with them. Starts omit legs, including legs in sync (`--degraded`). These return,
 //! unchanged or after they were made shorter and longer meanwhile.
 //!
-//! Legs are restored from copies that were made at any moment, several of them at a time and from different moments.
-//! The file of a leg is replaced by such a copy while it is served, or it is overwritten by one in place then, or
-//! restored before it is taken back. A copy is refused, or copied to; what is read is never older than what was
-//! acknowledged.
+//! Legs are restored from copies made at any moment, several at a time and from different moments. The file of a leg is
+//! replaced by such a copy while it is served, or overwritten by one in place, or restored before it is re-added. A
+//! copy is refused, or copied to. Data read are never older than acknowledged data.
 //!
-//! All legs are restored to an older moment, and then legs of the history that was abandoned come back: they are
-//! refused or copied to completely.
+//! All legs are restored to an older state, and then legs of the abandoned history return: they are refused or copied
+//! to completely.
 //!
-//! Not simulated, because nothing notices it: a leg that is made shorter and longer between two looks at its length, or
-//! while no mirror is served; a copy of a leg in sync, if no tick, clean stop or first write followed and neither
-//! superblocks nor log have changed since; a leg that is read between being overwritten and the next look at its
-//! superblocks; and no leg in sync that was not restored is given.
+//! Not simulated, because it is undetectable: a leg made shorter and longer between two checks of its length, or while
+//! no mirror is served; a copy of a leg in sync, if no tick, clean stop or first write followed and neither superblocks
+//! nor log have changed since; a leg read between being overwritten and the next check of its superblocks; and a start
+//! with only restored legs in sync.
 //!
-//! Queues read from legs without the state machine, as `iodyno_mirror::shared` permits it: the leg is chosen at once
-//! and read at any later time, whatever happened to it meanwhile. What fails, or is on a leg that was dropped, goes to
-//! the state machine.
+//! Queues read from legs without the state machine, within the rules of `iodyno_mirror::shared`: the leg is chosen
+//! immediately and read at any later time, whatever happened to it meanwhile. Reads that fail, or are on a dropped leg,
+//! go to the state machine.
 //!
 //! One case is several lives of one mirror: assemble, read back and check everything, work, lose power. A failure
 //! prints its seed; `CRASH_SEED=N` runs this case alone, `CRASH_FROM=N` starts with it.
@@ -56,7 +54,7 @@ const GEOMETRY: Geometry = Geometry {
 const SECTORS: usize = (GEOMETRY.length / SECTOR) as usize;
 /// When a copy was made in a history that was abandoned: all legs were restored to a moment before.
 const ABANDONED: u64 = u64::MAX;
-/// What is on a leg that was never written.
+/// The content of a leg that was never written.
 const GARBAGE: u64 = u64::MAX;
 
 /// Content of a sector.
@@ -125,7 +123,7 @@ impl Disk {
         }
     }
 
-    /// What somebody gets who copies the disk now.
+    /// A copy of the disk, as made now.
     fn copy(&self) -> Disk {
         let mut copy = Disk::new(self.blank);
         let sectors = self.durable.keys().chain(self.cache.keys());
@@ -173,7 +171,7 @@ struct InFlight {
     issued: u64,
 }
 
-/// A client's read: for each sector the newest write that was acknowledged before, and what was read.
+/// A client's read: for each sector the newest previously acknowledged write, and the data read.
 type ReadInFlight = (Request, Vec<u64>, Vec<Option<u64>>);
 
 /// A read that a queue sent to a leg itself.
@@ -185,7 +183,7 @@ struct Direct {
     leg: usize,
 }
 
-/// What a client may read in a sector: numbers of writes in order of arrival. The first one may not be older.
+/// The writes that a client may read in a sector, in order of arrival. It may not read anything older than the first.
 #[derive(Debug, Clone)]
 struct Expected {
     writes: VecDeque<u64>,
@@ -193,8 +191,7 @@ struct Expected {
     acked: u64,
     /// Whether it was written since the last crash.
     written: bool,
-    /// What was read after a crash, which later reads have to confirm until it is written again, also after more
-    /// crashes.
+    /// The data read after a crash, which later reads must confirm until it is written again, even after more crashes.
     pinned: Option<u64>,
 }
 
@@ -254,7 +251,7 @@ struct World {
     random: Xoshiro256PlusPlus,
     disks: Vec<Disk>,
     expected: Vec<Expected>,
-    /// Whether a leg in sync was ever left out, so that others may call it behind without its knowledge.
+    /// Whether a leg in sync was ever left out, so that others may mark it as behind without its knowledge.
     left_out: bool,
     /// Whether legs never fail, so that even unacknowledged data must not change once it was read.
     calm: bool,
@@ -273,13 +270,13 @@ struct World {
     epochs: bool,
     /// Disks whose removal was acknowledged, or that never became legs.
     gone: HashSet<usize>,
-    /// Disks whose addition or removal was asked for and perhaps recorded.
+    /// Disks whose addition or removal was requested and perhaps recorded.
     changing: HashSet<usize>,
     next: u64,
     counts: Counts,
 }
 
-/// A change of the legs that was asked for; with the disk.
+/// A requested change of the legs; with the disk.
 #[derive(Debug, Clone, Copy)]
 enum Change {
     Add(usize),
@@ -312,11 +309,11 @@ struct Life {
     first_write: Option<(u64, u64)>,
     /// Disks whose files were replaced, by these.
     replaced: HashMap<usize, Disk>,
-    /// A superblock could not be written: it is not known what is there.
+    /// A superblock could not be written: its content is unknown.
     unknown: bool,
     /// A leg that was overwritten, which the mirror does not know yet.
     overwritten: Option<usize>,
-    /// A read failed on a leg: what it lacks may be in the course of being read from another one.
+    /// A read failed on a leg: its missing data may be in the process of being read from another one.
     repairing: bool,
 }
 
@@ -394,7 +391,7 @@ impl World {
         self.random.random_range(0..100) < percent
     }
 
-    /// The superblock of a disk, and its valid copy. `None`: there is none.
+    /// The superblock of a disk, and its valid copy. `None`: both are invalid.
     fn stored(&self, disk: usize) -> Option<(Superblock, usize)> {
         let copies = COPIES.map(|copy| self.disks[disk].block(copy));
         Superblock::newest([copies[0].as_ref(), copies[1].as_ref()]).ok()
@@ -469,12 +466,12 @@ impl World {
             }
             // Only legs that are too short have everything.
             Err(_) if any_short => None,
-            // The leg that was left out knows which of the others is right.
+            // The omitted leg knows which of the others is right.
             Err(_) => Some((all, whole)),
         }
     }
 
-    /// Somebody copies a leg.
+    /// Copies a leg.
     fn copy_leg(&mut self) {
         let disk = self.random.random_range(0..self.disks.len());
         // The loss of power may undo a record that failed. A leg that has it is refused as split brain.
@@ -577,7 +574,7 @@ impl World {
             let (disk, was_in_sync) = (*disk, in_sync.contains(disk));
             let older = *made <= self.noticed || (self.epochs && !chosen && stored(copy) < newest);
             let abandoned = *made == ABANDONED;
-            // Nothing was written since all were restored: it may go on with that history.
+            // Nothing was written since all were restored: it may continue that history.
             let known = stored_in(copy).is_none_or(|copy| own.precedes(&copy));
             let unreadable = stored(copy).is_none() || (abandoned && known);
             if disk == right
@@ -618,7 +615,7 @@ impl World {
         }
     }
 
-    /// Somebody makes a leg shorter.
+    /// Makes a leg shorter.
     fn cut_disk(&mut self, disk: usize) {
         let from = self.random.random_range(0..SECTORS as u64);
         self.disks[disk].cut(DATA / SECTOR + from);
@@ -697,7 +694,7 @@ impl World {
         self.counts.crashes += 1;
         let random = &mut self.random;
         for (index, disk) in self.disks.iter_mut().enumerate() {
-            // Percent of the sectors that keep what was written last.
+            // Percent of the sectors that keep the last write.
             let luck = [0, 50, 100][random.random_range(0..3)];
             let mut sectors: Vec<_> = disk.cache.drain().collect();
             sectors.sort_unstable_by_key(|(sector, _)| *sector);
@@ -834,7 +831,7 @@ impl World {
     fn changed(&mut self, life: &Life, change: Change, result: Result<(), i32>) {
         match (change, result) {
             (Change::Add(disk), Ok(())) => {
-                // A leg that failed at once has no superblock.
+                // A leg that failed immediately has no superblock.
                 let leaves =
                     |change: &Change| matches!(change, Change::Remove(other) if *other == disk);
                 if self.calm && !life.changes.values().any(leaves) {
@@ -928,7 +925,7 @@ impl World {
             let sector = start + at as u64;
             let content = content.expect("a read that succeeded has data");
             let known = expected.writes.contains(&content);
-            // A write that was acknowledged while the read was in flight may have replaced what it read.
+            // A write acknowledged while the read was in flight may have replaced the data read.
             assert!(
                 content >= *bound && (known || content < expected.writes[0]),
                 "sector {sector} has write {content}; expected {bound} or later of {expected:?}"
@@ -1222,7 +1219,7 @@ impl World {
             if life.mirror.online().has(leg) || life.flying.iter().all(|one| one.op.leg != leg) {
                 life.trouble = Trouble::None;
             } else if !self.complete(life, orders) {
-                // What it still holds may arrive at any time, or never.
+                // Its pending ops may arrive at any time, or never.
                 return;
             }
         }
@@ -1244,7 +1241,7 @@ impl World {
         }
     }
 
-    /// Legs of which a queue may choose have the same content, except where a client's write is in flight.
+    /// Legs among which a queue may choose have the same content, except where a client's write is in flight.
     fn check_same(&self, life: &Life, request: Request, legs: LegSet) {
         let start = request.offset / SECTOR;
         for sector in start..start + u64::from(request.length) / SECTOR {
@@ -1287,10 +1284,10 @@ impl World {
         }
     }
 
-    /// After a crash only these contents are possible: sectors are what the next reads return.
+    /// After a crash, only these contents are possible: a sector is defined by the next read.
     fn after_crash(&mut self) {
         for expected in &mut self.expected {
-            // What was not flushed may be lost.
+            // Unflushed data may be lost.
             expected.acked = expected.writes[0];
             expected.written = false;
         }
@@ -1480,7 +1477,7 @@ impl World {
             unread && one.op.leg == leg
         };
         let unknown = life.unknown || life.flying.iter().any(unknown);
-        // What is read before the mirror looks at the leg may be old.
+        // Data read before the mirror checks the leg may be old.
         let rebuilt = |(leg, member): (usize, Member)| match member.state {
             LegState::Behind { copied } if life.mirror.online().has(leg) => {
                 GEOMETRY.length - copied
@@ -1535,8 +1532,8 @@ impl World {
         self.counts.overwritten += 1;
     }
 
-    /// Somebody makes a leg shorter, and longer again when that is recorded. If the mirror halts because no other leg
-    /// accepts the record, the leg stays short.
+    /// Makes a leg shorter, and longer again once that is recorded. If the mirror halts because no other leg accepts
+    /// the record, the leg stays short.
     fn cut(&mut self, life: &mut Life, orders: &mut Vec<Order>) {
         let leg = self.random.random_range(0..life.disk.len());
         let others = life.mirror.in_sync().without(LegSet::one(leg));
@@ -1665,7 +1662,7 @@ fn crashes(wanted: u64) {
         total.abandoned += counts.abandoned;
     }
     println!("{seed} cases: {total:?}");
-    // The simulation reaches what it is meant to test.
+    // The simulation reaches the situations under test.
     for (what, count) in [
         ("dropped legs", total.drops),
         ("errors", total.errors),

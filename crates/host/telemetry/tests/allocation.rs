@@ -1,4 +1,5 @@
-//! If nothing appears or disappears, a sample allocates no more than what it returns, as counted by the allocator.
+//! If no row or column appears or disappears, a sample allocates only the values that it returns, as counted by the
+//! allocator.
 
 use std::time::Duration;
 

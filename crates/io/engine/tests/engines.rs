@@ -158,7 +158,7 @@ fn every_engine_verifies_its_writes_and_detects_changes() {
             let found = outcome.verify.unwrap();
             assert_eq!((found.corrupt, found.bad()), (1, 1), "{kind:?}");
             assert!(found.first.unwrap().contains("offset 20480"));
-            // The first bad block ends the job, unless it is to go on.
+            // The first bad block ends the job, unless it is configured to continue.
             let (ended, all) = match goes_on {
                 true => (EndedBy::Size, true),
                 false => (EndedBy::Error, false),

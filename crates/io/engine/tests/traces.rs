@@ -1,4 +1,4 @@
-//! Traces as logs and tools write them: what is read, and what is refused at which line.
+//! Traces as logs and tools write them: accepted ops, and refusals with their line.
 
 use std::io::Read;
 
@@ -11,7 +11,7 @@ const LIMITS: Limits = Limits {
     read_only: false,
 };
 
-/// What is replayed of an op: due (ns), file, kind, offset, length.
+/// The replayed facts of an op: due (ns), file, kind, offset, length.
 type Seen = (Option<u64>, usize, TracedKind, u64, u32);
 
 fn seen(trace: &Trace) -> Vec<Seen> {
@@ -93,7 +93,7 @@ fn options_change_times_offsets_and_kinds() {
     let scaled = read_with(V3, |replay| (replay.scale, replay.align) = (3, 4096));
     let offsets: Vec<_> = scaled.ops.iter().map(|op| op.offset).collect();
     assert_eq!(offsets, [0, 0, 0, 0, 20480]);
-    // What is left out takes none of the time of the others.
+    // Omitted ops take none of the time of the others.
     let skipped = read_with(V3, |replay| {
         replay.skip = vec![Direction::Read, Direction::Sync];
     });
@@ -387,7 +387,7 @@ fn faults_of_blktrace_name_their_record() {
     }
 }
 
-/// What holds of every trace.
+/// Properties of every trace.
 fn check(trace: &Trace, limits: Limits) {
     assert!(trace.ops.len() <= limits.ops);
     for op in &trace.ops {

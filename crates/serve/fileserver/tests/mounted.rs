@@ -1,5 +1,4 @@
-//! The server of a folder that is mounted on this host, on storage that hangs. What it does on storage that works is in
-//! the tests of the program.
+//! The server of a folder mounted on this host, on storage that hangs. The program's tests cover working storage.
 
 mod hanging;
 
@@ -109,7 +108,7 @@ impl Served {
         }
     }
 
-    /// A read that hangs, and what it returns when it ends.
+    /// A read that hangs, and its later result.
     fn hung(&self, size: usize) -> (Message, Receiver<io::Result<Vec<u8>>>) {
         let file = File::open(self.place.join("hangs")).unwrap();
         let (ends, ended) = channel();

@@ -1,9 +1,9 @@
-//! Dispatch policies in virtual time: a client with a number of requests in flight, a queue's thread, and a pool,
-//! against laws of service times. Nothing here depends on the host.
+//! Dispatch policies in virtual time: a client with a number of requests in flight, a queue's thread, and a pool, with
+//! given distributions of service times. Independent of the host.
 //!
-//! The model: a request needs a processor for some time, and then waits for a device. The thread of the queue has a
-//! processor of its own and does one after the other. The threads of the pool share one processor, on which each also
-//! has to be woken, and wait at the same time. So it is on a host with two processors and one or more fast disks.
+//! The model: a request needs a processor for some time, and then waits for a device. The thread of the queue has its
+//! own processor and executes requests one after the other. The pool threads share one processor, on which each must
+//! also be woken, and wait in parallel. This matches a host with two processors and one or more fast disks.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -14,10 +14,10 @@ use iodyno_fileserver::request::opcode::READ;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// What the thread of a queue spends on handing a request over, and the pool's processor until it begins, ns.
+/// The time that a queue's thread spends on handing over a request, and the pool's processor until it starts, ns.
 const HANDED_OVER: u64 = 2_000;
 const WOKEN: u64 = 14_000;
-/// What a request needs of a processor, ns.
+/// The processor time of a request, ns.
 const WORKED: u64 = 4_000;
 /// The time from an answer to the next request, ns.
 const CLIENT: u64 = 1_000;
@@ -40,7 +40,7 @@ enum Law {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Arrives,
-    /// The thread of the queue goes on.
+    /// The thread of the queue continues.
     Goes,
     /// A request that the thread of the queue worked, with its service time.
     Worked(u64),

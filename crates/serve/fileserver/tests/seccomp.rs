@@ -1,4 +1,4 @@
-//! The filter of system calls, in a process of its own for each kind: this program again, with one of its tests.
+//! The system call filter, in a separate process for each kind: this program again, with one of its tests.
 
 use std::fs::File;
 use std::os::unix::net::UnixDatagram;
@@ -9,7 +9,7 @@ use iodyno_fileserver::seccomp::{Needs, Violation, restrict};
 
 /// Names the kind of a process that restricts itself.
 const KIND: &str = "IODYNO_TEST_FILTER";
-/// What ends it.
+/// The signal that kills it.
 const SIGSYS: i32 = 31;
 
 fn ended(kind: &str) -> ExitStatus {

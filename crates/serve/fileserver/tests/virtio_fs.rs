@@ -131,7 +131,7 @@ fn nothing_outside_of_the_folder_is_reached() {
         assert_eq!(unlinked, Err(Errno::INVAL), "{name}");
     }
     assert_eq!(guest.create("../new"), Err(Errno::INVAL));
-    // A link is an object of its own: the client follows it, in its own tree.
+    // A link is a separate object: the client follows it, in its own tree.
     let link = guest.lookup(ROOT, "link").unwrap();
     let root = guest.lookup(ROOT, "root").unwrap();
     for node in [link, root] {
@@ -207,7 +207,7 @@ fn stops_and_exchanges(policy: &str, flags: OFlags) {
             guest.puts_write(file, nth * 4096, &block(round));
         }
         guest.kick(1);
-        // What was taken is answered before this returns.
+        // Requests already taken are answered before this returns.
         guest.share();
         for (slot, length) in guest.waits(1, 32) {
             assert_eq!(u64_at(&guest.reply(slot, length).unwrap(), 0), 4096);
@@ -220,7 +220,7 @@ fn stops_and_exchanges(policy: &str, flags: OFlags) {
         // Each request that was taken was answered, and no other one.
         assert_eq!(guest.used(1), base as u16);
         let left = guest.rings[1].available.wrapping_sub(base as u16);
-        // It goes on where it stopped.
+        // It continues where it stopped.
         guest.restarts(1, base as u16);
         assert!(left <= 32);
         for (slot, length) in guest.waits(1, 32) {
@@ -248,10 +248,10 @@ fn chains_that_break_the_rules_end_in_errors_and_the_server_lives() {
         &[(place, 39, false), (reply, 96, true)],
         &[(place, 40, false)],
         &[(reply, 96, true)],
-        // Behind the end of memory, before and in the reply.
+        // Past the end of memory, before and in the reply.
         &[(outside, 40, false), (reply, 96, true)],
         &[(place, 40, false), (outside, 96, true)],
-        // What is read behind what is written.
+        // Readable parts after writable ones.
         &[(reply, 96, true), (place, 40, false)],
     ];
     for (slot, chain) in slots.iter().zip(chains) {
@@ -504,7 +504,7 @@ fn a_folder_that_is_exchanged_for_a_link_again_and_again_leads_nowhere() {
     assert_eq!(names(own), folders);
 }
 
-/// The counts of an opcode in what a server tells.
+/// The counts of an opcode in a server's statistics.
 fn counted(server: &FileServer, name: &str) -> serde_json::Value {
     let stats: serde_json::Value = serde_json::from_str(&server.stats()).unwrap();
     let opcodes = stats["opcodes"].as_array().unwrap();
@@ -805,7 +805,7 @@ fn reads_that_the_page_cache_has_are_worked_by_the_queue_and_the_rest_by_the_poo
         Ok(_) => {}
         Err(error) => skip(&format!("no reads without waiting: {error}")),
     }
-    // Half of each request is not in the cache any more.
+    // Half of each request is no longer in the cache.
     for at in 0..16 {
         let (at, half) = (
             at * (56 << 10) + (28 << 10),
@@ -890,7 +890,7 @@ fn a_request_that_the_policy_works_inline_and_that_hangs_holds_its_queue_until_i
     });
 }
 
-/// How many threads went on with a queue in place of another one.
+/// How many substitute threads were started.
 fn substitutes(server: &FileServer) -> u64 {
     let stats: serde_json::Value = serde_json::from_str(&server.stats()).unwrap();
     stats["substitutes"].as_u64().unwrap()
@@ -986,8 +986,7 @@ fn transfers_that_hang_hold_no_queue_and_are_answered_by_the_thread_that_started
     });
 }
 
-/// Puts a read that hangs into the ring whose requests are all worked by its thread, and behind it, in the same batch,
-/// others.
+/// Puts a hanging read into the ring whose thread processes all its requests, followed by others in the same batch.
 fn holds_first_ring(guest: &mut Guest, file: (u64, u64), others: usize) -> (u16, Vec<u16>) {
     let body = io_body(file.1, 0, 4096);
     let hangs = guest.puts_into(0, READ, file.0, &body, 4096);
@@ -1025,7 +1024,7 @@ fn as_many_requests_as_the_pool_has_threads_can_hang_before_they_hold_a_queue() 
         let (fifth, others) = holds_first_ring(guest, file, 3);
         held.push_back((fifth, storage.hung()));
         assert_eq!(first_ring_replies(guest, 3), others);
-        // What comes later waits until another thread has ended.
+        // Later requests wait until another thread has ended.
         let later = guest.puts_into(0, GETATTR, ROOT, &[0; 16], 104);
         guest.kick(0);
         let (first, read) = held.pop_front().unwrap();
@@ -1082,7 +1081,7 @@ fn a_ring_is_stopped_memory_exchanged_and_a_connection_ended_when_a_request_whos
         guest.socket.shutdown(Shutdown::Both).unwrap();
         read.answer_with(0, &block(3));
         guest.server.take().unwrap().join().unwrap().unwrap();
-        // Its memory is not used any more.
+        // Its memory is no longer used.
         let data = guest.place(0, hangs) + SLOT / 2 + PAGE;
         assert!(guest.read(data, 4096) == block(3));
         *guest = Guest::of(server);
@@ -1199,7 +1198,7 @@ fn no_thread_keeps_the_groups_of_a_request() {
     }
     let server = server(settings(folder.path()), "inline");
     let mut guest = Guest::of(&server);
-    // A group that nobody has: an extension of 16 bytes behind the name, which is padded.
+    // A group without members: an extension of 16 bytes after the name, which is padded.
     const GROUP: u32 = 41_420;
     let flags = OFlags::RDWR | OFlags::CREATE;
     for (nth, user) in [0u32, 1234].into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Sessions of FUSE on real mounts, with a server that answers nothing but what a mount needs.
+//! Sessions of FUSE on real mounts, with a server that answers only what a mount needs.
 #![allow(clippy::print_stderr)]
 
 use std::fs::File;
@@ -20,11 +20,10 @@ const GETATTR: u32 = 3;
 const STATFS: u32 = 17;
 const INIT: u32 = 26;
 const STATX: u32 = 52;
-/// Bytes of a reply that tells of space.
+/// Length of a STATFS reply, bytes.
 const SPACE: usize = 80;
 
-/// Answers that the root is a folder, and drops the other requests. That there is no space is said by
-/// another thread.
+/// Reports the root as a folder, and drops other requests. Another thread reports that no space is free.
 struct Folder;
 
 impl Worker for Folder {
@@ -49,7 +48,7 @@ impl Worker for Folder {
                     let answer = move || message.answer_with(38, &[]);
                     std::thread::spawn(answer).join().unwrap();
                 }
-                // The kernel asks by GETATTR then.
+                // The kernel then sends GETATTR.
                 STATX => message.answer_with(38, &[]),
                 _ => drop(message),
             }
@@ -88,7 +87,7 @@ fn each_transport(test: impl Fn(&Path, Session)) {
             }
             Err(error) => panic!("{error}"),
         }
-        // Nothing is mounted any more.
+        // The mount is gone.
         assert!(std::fs::read_dir(home.path()).unwrap().next().is_none());
     }
 }
@@ -120,7 +119,7 @@ fn a_session_ends_when_its_file_system_is_unmounted_by_others() {
     });
 }
 
-/// As [`Folder`], but what space there is comes from a pipe, by a transfer to the memory of the request.
+/// Like [`Folder`], but the free space comes from a pipe, by a transfer to the memory of the request.
 struct Piped {
     pipe: Arc<File>,
     /// Made by its thread.

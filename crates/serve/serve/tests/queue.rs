@@ -144,7 +144,7 @@ fn thousands_of_requests_allocate_nothing_in_the_thread_of_the_mirror() {
         return;
     };
     assert!(before > 0, "the thread is counted");
-    // On a slow host, regions are cleaned meanwhile: their log is written from memory of its own.
+    // On a slow host, regions are cleaned meanwhile: their log is written from its own memory.
     let most = COUNT / 20;
     assert!(during <= most, "{during} allocations for {COUNT} requests");
 }

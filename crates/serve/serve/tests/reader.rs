@@ -1,4 +1,4 @@
-//! Queues that read from legs on threads of their own, on files.
+//! Queues that read from legs on their own threads, on files.
 #![allow(clippy::print_stderr, reason = "tells why a test is skipped")]
 
 use std::fs::{File, OpenOptions};
@@ -32,7 +32,7 @@ struct Served<'a> {
     notices: &'a Mutex<Vec<Notice>>,
 }
 
-/// Serves a mirror of these files, with this number of queues, during `work`. `None`: there is no io_uring here.
+/// Serves a mirror of these files, with this number of queues, during `work`. `None`: io_uring is unavailable.
 fn served<T>(legs: usize, queues: u32, work: impl FnOnce(&Served<'_>) -> T) -> Option<T> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let paths: Vec<PathBuf> = (0..legs)
@@ -93,7 +93,7 @@ impl Drop for Stop {
     }
 }
 
-/// The state of a mirror that has begun.
+/// The state of a started mirror.
 fn status(handle: &Handle) -> Option<Status> {
     let (reply, status) = std::sync::mpsc::channel();
     handle.ask(Ask::Status(reply));
@@ -147,11 +147,11 @@ impl Client {
         assert_eq!(reply.errno, 0);
     }
 
-    /// Reads blocks all at once, by the queue if it may. Calls `each` with the block, the value in it, and whether the
-    /// mirror had to read it because a leg failed.
+    /// Reads blocks concurrently, by the queue if allowed. Calls `each` with the block, the value in it, and whether
+    /// the mirror had to read it because a leg failed.
     fn read(&mut self, blocks: &[u64], mut each: impl FnMut(u64, u64, bool)) {
         let mut open = 0;
-        // Whoever has reads in its ring waits for nothing else.
+        // A thread with reads in its ring waits only on the ring.
         let mut others = Vec::new();
         for block in blocks {
             match self.reader.read(*block, block * u64::from(BLOCK), BLOCK) {

@@ -50,7 +50,7 @@ const IN: u32 = 0;
 const OUT: u32 = 1;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Serves a mirror of two files at a socket during `work`. `None`: there is no io_uring here.
+/// Serves a mirror of two files at a socket during `work`. `None`: io_uring is unavailable.
 fn served<T>(work: impl FnOnce(&Path) -> T) -> Option<T> {
     served_with(|socket, _, _| work(socket))
 }
@@ -243,7 +243,7 @@ impl Events {
     fn await_used(&self, memory: &Memory, used: u16) {
         let begun = Instant::now();
         while memory.used() != used {
-            // The server tells of each end.
+            // The server signals each completion.
             while self.call.read().is_err() {
                 assert!(begun.elapsed() < PATIENCE, "{} have ended", memory.used());
                 std::thread::yield_now();
@@ -300,7 +300,7 @@ impl Connection {
         run_ring(&mut self.frontend, number, memory)
     }
 
-    /// Waits until the server has done what the messages before ask for.
+    /// Waits until the server has processed the earlier messages.
     fn barrier(&mut self) {
         assert!(self.frontend.get_queue_num().unwrap() > 0);
     }
@@ -311,7 +311,7 @@ fn run_ring(frontend: &mut Frontend, number: u16, memory: &Memory) -> Events {
     let index = usize::from(number);
     let [kick, call] = [(); 2].map(|()| EventFd::new(EFD_NONBLOCK).unwrap());
     frontend.set_vring_num(index, DESCRIPTORS).unwrap();
-    // What QEMU knows after the server has gone.
+    // QEMU's knowledge after the server has gone.
     frontend.set_vring_base(index, memory.used()).unwrap();
     let ring = VringConfigData {
         queue_max_size: DESCRIPTORS,
@@ -372,7 +372,7 @@ fn requests_that_a_killed_server_left_are_carried_out_once_and_in_order() {
         }
         assert_eq!((memory.data(2), memory.status(3)), (0, 255));
         assert!(record.left(0, 6).is_empty());
-        // The last write of the block counts; what had ended was not done again.
+        // The last write of the block counts; completed ones were not repeated.
         for (number, block, value) in [(0, 0, 12), (1, 2, 0), (2, 3, 14)] {
             memory.prepare(number, IN, block, 99);
             memory.offer(6 + number, &[number]);
@@ -468,7 +468,7 @@ fn what_a_killed_server_left_in_each_ring_is_carried_out_by_the_thread_of_the_ri
     });
 }
 
-/// A guest that writes and reads blocks of its own by a ring until it is told to stop. Returns the number of requests.
+/// A guest that writes and reads its own blocks through a ring until stopped. Returns the number of requests.
 fn load(ring: &Memory, events: &Events, number: u16, stop: &AtomicBool) -> u16 {
     let mut offered = 0u16;
     let mut value = 0u8;
@@ -536,7 +536,7 @@ fn rings_are_drained_before_they_stop_and_before_memory_is_unmapped() {
                 connection.frontend.remove_mem_region(&more).unwrap();
                 connection.barrier();
                 assert_eq!(mapped(name), [length], "{round}");
-                // A ring stops, and goes on.
+                // A ring stops, and continues.
                 let number = (round % u64::from(RINGS)) as u16;
                 let index = usize::from(number);
                 let base = connection.frontend.get_vring_base(index).unwrap() as u16;
@@ -552,7 +552,7 @@ fn rings_are_drained_before_they_stop_and_before_memory_is_unmapped() {
     });
 }
 
-/// Tells the load to stop, also when a check has failed.
+/// Stops the load, even when a check has failed.
 struct Halt<'a>(&'a AtomicBool);
 
 impl Drop for Halt<'_> {
@@ -592,7 +592,7 @@ fn a_client_that_leaves_with_requests_in_flight_leaves_no_memory_mapped() {
             let _ = server.join().unwrap();
             assert_eq!(mapped(name), [0; 0], "{round}");
         }
-        // Its queues are free again, and the mirror goes on.
+        // Its queues are free again, and the mirror continues.
         let memory = Memory::new();
         let (connection, _) = Connection::new(socket, &memory, None);
         memory.prepare(0, IN, 50, 99);
@@ -657,7 +657,7 @@ fn a_reset_device_keeps_no_features() {
         client.frontend.set_owner().unwrap();
         let region = memory.region(MEMORY);
         client.frontend.set_mem_table(&[region]).unwrap();
-        // With the event index, this would ask for no event before the thousandth end.
+        // With the event index, this would request no event before the thousandth completion.
         let used_event = AVAILABLE + 4 + 2 * u64::from(DESCRIPTORS);
         memory.write(used_event, &1000u16.to_le_bytes());
         let events = client.add(0, &memory);

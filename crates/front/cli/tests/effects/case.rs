@@ -1,4 +1,4 @@
-//! A case: a job without an option and with it, and what is seen of both.
+//! A case: a job without an option and with it, and the observations of both.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -29,9 +29,9 @@ pub(crate) struct Case {
     pub(crate) option: &'static str,
     more: &'static [&'static str],
     look: Look,
-    /// What is the same in all rows.
+    /// The common part of all rows.
     job: &'static str,
-    /// The rest of a command, and what is seen. The first row has the option's default.
+    /// The rest of a command, and the expected observation. The first row has the option's default.
     rows: &'static [(&'static str, &'static str)],
     /// Prepares the folder in which the commands run.
     before: fn(&Path),
@@ -45,7 +45,7 @@ pub(crate) struct Case {
     missing: fn() -> Option<&'static str>,
 }
 
-/// What is read from a run.
+/// The observation of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Look {
     /// In few words, for the page of the options.
@@ -57,23 +57,23 @@ pub(crate) struct Look {
 /// How a run is watched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Through {
-    /// By what it prints and leaves behind.
+    /// By its output and the files it leaves.
     Output,
     /// By its record of ops.
     Ops,
     /// By its system calls.
     Calls,
-    /// By its system calls, those on folders and the names of threads included, with what is written.
+    /// By its system calls, including those on folders and the names of threads, with the data written.
     Folders,
     /// By a script that is run in the folder during a trial, which is then stopped.
     During(&'static str),
     /// The same while storage is made, once the script prints something.
     Starting(&'static str),
-    /// As [`Through::During`], with a ZFS of its own.
+    /// Like [`Through::During`], with its own ZFS.
     Apart(&'static str),
     /// By its threads while it runs.
     Threads,
-    /// By those that read and write, with addresses in place of what they stand for.
+    /// By those that read and write, with placeholders for addresses.
     Addresses,
 }
 
@@ -94,8 +94,8 @@ impl Look {
     }
 }
 
-/// A case. In a row, `;` separates commands that are run one after the other in the same folder; the last
-/// one is looked at. `cp FROM TO` copies a file.
+/// A case. In a row, `;` separates commands that run one after the other in the same folder; the last one is observed.
+/// `cp FROM TO` copies a file.
 pub(crate) const fn case(
     option: &'static str,
     look: Look,
@@ -137,7 +137,7 @@ impl Case {
         Case { long: true, ..self }
     }
 
-    /// Also if a command fails: the kernel or the device may not support what is asked for.
+    /// Even if a command fails: the kernel or the device may not support the option.
     pub(crate) const fn or_fails(self) -> Case {
         Case {
             fails: true,
@@ -176,7 +176,7 @@ impl Case {
         }
     }
 
-    /// A case has a row without its option, and another row in which something else is seen.
+    /// A case has a row without its option, and another row with a different observation.
     fn meaningful(&self) -> Result<(), Failed> {
         for (place, option) in self.options().enumerate() {
             // `keep` of `cycle.keep`, `threads` of `--set threads`; `axis.bs` has `axis`.
@@ -210,7 +210,7 @@ impl Case {
         (self.before)(&home.work());
         let attach = |number| Device::attach(&home.work(), number);
         let _devices: Vec<Device> = (0..self.devices).map(attach).collect();
-        // The last command has what all rows have in common.
+        // The last command has the common part of all rows.
         let mut commands: Vec<&str> = row.split(';').collect();
         let last = format!("{}\n{}", self.job, commands.pop().unwrap_or_default());
         for command in commands.into_iter().map(str::trim) {

@@ -24,8 +24,8 @@ pub(crate) fn keys(of_layers: bool) -> Vec<String> {
     keys.map(|(key, _)| key).collect()
 }
 
-/// Lines that begin with `--` are arguments, the others the text. One round without pauses unless a line says something
-/// else; the result in JSON, except that of a table.
+/// Lines that begin with `--` are arguments, the others the text. One round without pauses unless a line overrides
+/// that; the result in JSON, except that of a table.
 pub(crate) fn arguments(folder: &Path, _: &Look, lines: &str) -> Vec<String> {
     let lines = lines.lines().map(str::trim);
     let (options, mut text): (Vec<&str>, Vec<&str>) =
@@ -156,7 +156,7 @@ fn jobs(folder: &Path) {
     }
 }
 
-/// Programs in place of ssh and sudo: they run the command here, and the latter one writes it down.
+/// Replacements of ssh and sudo: they run the command here, and sudo's also records it.
 fn stand_ins(folder: &Path) {
     let ssh = "while [ \"$1\" != -- ]; do shift; done; shift 2; exec sh -c \"$*\"";
     let sudo = "echo \"$*\" > \"$HOME/work/by-sudo\"; shift; exec \"$@\"";
@@ -166,7 +166,7 @@ fn stand_ins(folder: &Path) {
     symlink(iodyno(), folder.join("bin/iodyno")).unwrap();
 }
 
-/// A script in place of a program.
+/// A script that replaces a program.
 pub(crate) fn stand_in(folder: &Path, name: &str, script: &str) {
     let bin = folder.join("bin");
     std::fs::create_dir_all(&bin).unwrap();
@@ -232,7 +232,7 @@ const COUNT: Look = Look::output("trials", |run| match array(run, "/trials").len
     _ => "fewer".to_owned(),
 });
 
-/// What is compared with what, by which metric, and how it is judged.
+/// The compared sides, the metric, and the rule of judgement.
 const COMPARED: Look = Look::output("comparison", |run| {
     let comparison = run.value("/comparison");
     let rows = comparison["rows"].as_array().cloned().unwrap_or_default();
@@ -300,7 +300,7 @@ const PLACES: Look = Look::output("trials", |run| {
     }
 });
 
-/// What sudo was called with: the last time, without the variables and the folder of the program.
+/// The last command line given to sudo, without the variables and the folder of the program.
 const SUDO: Look = Look::output("processes", |run| {
     let names = run.names();
     if run.done.code != 0 {
@@ -318,7 +318,7 @@ const SUDO: Look = Look::output("processes", |run| {
 /// The number of clones of the first trial on all nodes together.
 const WORKING: Look = Look::output("trials", |run| run.text("/trials/0/groups/0/clones"));
 
-/// The closing table: what follows its title.
+/// The closing table without its title.
 const CLOSING: Look = Look::output("output", |run| {
     let (_, table) = run.done.stdout.split_once("\nX\n").unwrap_or_default();
     let (table, _) = table.split_once("\n\n").unwrap_or((table, ""));
@@ -437,7 +437,7 @@ const QUEUE: Look = during(
     "cd /sys/block/$LOOP/queue; [ $(cat read_ahead_kb) = 12 ] && echo 12 || echo another",
 );
 
-/// What a script prints during a trial. `LOOP` is the name of the loop device on a file of the folder.
+/// The output of a script during a trial. `LOOP` is the name of the loop device on a file of the folder.
 pub(crate) const fn during(seen: &'static str, script: &'static str) -> Look {
     let through = Through::During(script);
     Look {
@@ -447,7 +447,7 @@ pub(crate) const fn during(seen: &'static str, script: &'static str) -> Look {
     }
 }
 
-/// What a script prints as soon as it prints something, before the trial.
+/// The first output of a script before the trial.
 pub(crate) const fn starting(seen: &'static str, script: &'static str) -> Look {
     let through = Through::Starting(script);
     Look {

@@ -36,7 +36,7 @@ macro_rules! mount {
 }
 /// A script with the name of the device below the file system of the job's file, or of the job's device.
 macro_rules! device { ($script:literal) => { concat!("D=$(findmnt -no SOURCE -T \"$AT\"); case $AT in /dev/*) D=$(realpath $AT);; esac; D=${D#/dev/}\n", $script) }; }
-/// A script that prints what is asked of the command lines of servers that name a file or folder of this one.
+/// A script that prints the matching parts of the command lines of servers that name a file or folder of this one.
 macro_rules! servers { ($script:literal) => { concat!("for F in $(grep -lsF \"$PWD/iodyno-\" /proc/[0-9]*/cmdline); do L=$(tr '\\0' ' ' < $F) && echo \"$L\" | grep -qE '(^|/)(iodyno serve|nbdkit) ' && echo \"${F%/cmdline} $L\"; done 2>/dev/null | sort > ../servers\n", $script) }; }
 /// A script that sets `Q` to the command lines of a program that contain a text.
 macro_rules! lines {
@@ -50,7 +50,7 @@ macro_rules! lines {
         )
     };
 }
-/// What matches a pattern in the command lines of a program that contain the target's token.
+/// Matches of a pattern in the command lines of a program that contain the target's token.
 macro_rules! command {
     ($seen:literal, $program:literal, $pattern:literal) => {
         starting(
@@ -162,7 +162,7 @@ macro_rules! property {
 /// A pool on an image.
 macro_rules! pool { () => { on!("zfs on file on ." "configuration.c.file.size = '128MiB'") }; }
 
-/// What a script prints during a trial on a ZFS of its own.
+/// The output of a script during a trial with its own ZFS.
 const fn apart(seen: &'static str, script: &'static str) -> Look {
     Look {
         through: Through::Apart(script),
@@ -188,7 +188,7 @@ const ZFS: &[Case] = &[
     case("zfs.origin", during("zfs", "zfs get -H -o value origin \"$(findmnt -no SOURCE -T \"$AT\")\" | grep -q @ && echo clone || echo none"), pool!(), &[("", "none"), ("configuration.c.zfs.origin = 'clone'\nconfiguration.c.fill = '4MiB'", "clone")]).unless(no_zfs),
 ];
 
-/// What matches a pattern in the command line of qemu.
+/// Matches of a pattern in the command line of qemu.
 macro_rules! qemu {
     ($pattern:literal) => {
         command!("qemu", "qemu-system-x86_64", $pattern)
@@ -225,7 +225,7 @@ const GUESTS: &[Case] = &[
     case("vm.disk.origin", qemu!("format=[a-z0-9]*"), guest!("configuration.c.fill = '1MiB'"), &[("", "format=raw"), ("configuration.c.vm.disk.origin = 'clone'", "format=qcow2")]).unless(no_images),
 ];
 
-/// The most virtual machines that ran at once, as counted when each one began.
+/// The most virtual machines that ran at the same time, as counted when each one started.
 const AT_ONCE: Look = Look::output("qemu", |run| {
     let counts = String::from_utf8(run.file("at-once")).unwrap();
     counts.lines().max().unwrap_or("none").to_owned()
@@ -256,7 +256,7 @@ const IN_GUESTS: &[Case] = &[
     ]).and(&["nfs.sync", "nfs.threads", "nfs.rsize", "nfs.wsize", "nfs.mount", "md.level", "md.layout", "md.chunk", "md.bitmap", "md.assume_clean", "dm.target", "dm.read", "dm.write", "dm.flush", "dm.up", "dm.down", "dm.fault", "dm.cipher", "dm.key_bits", "dm.sector"]).unless(no_arrays).long(),
 ];
 
-/// What the kernel of a guest says of its storage, in the order of the options of the case.
+/// The guest kernel's description of its storage, in the order of the options of the case.
 const IN_GUEST: Look = Look::output("guest", |run| {
     let facts = run.value("/trials/0/nodes/0/environment/made/facts");
     let fact = |name: &str| facts[name].as_str().unwrap_or_default().to_owned();
@@ -422,7 +422,7 @@ fn no_server() -> Option<&'static str> {
     no_zfs().or_else(|| kernel.then_some("ZFS is in the kernel"))
 }
 
-/// Disk images that do not boot, what belongs to them, and the folder of the guests' kernel under another name.
+/// Disk images that do not boot, their companion files, and the folder of the guests' kernel under another name.
 fn images(folder: &Path) {
     symlink("/var/cache/iodyno/kernel", folder.join("link")).unwrap();
     let mut kernels = std::fs::read_dir("/var/cache/iodyno/kernel/boot")

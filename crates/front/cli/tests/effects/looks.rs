@@ -1,4 +1,4 @@
-//! What cases look at.
+//! The observations of cases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -154,7 +154,7 @@ pub(crate) const FILES: Look = Look::output("files", |run| {
     joined(files.map(|name| format!("{name}:{}", kib(length(&name)))))
 });
 
-/// The exit code, and what was printed as an error, without its place and its hint.
+/// The exit code and the printed error, without its place and its hint.
 pub(crate) const FAULT: Look = Look::output("errors", |run| {
     let text = joined(run.done.stderr.split_whitespace().map(str::to_owned));
     let folder = format!("{}/", run.work().display());

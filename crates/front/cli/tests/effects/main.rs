@@ -1,9 +1,9 @@
-//! What each supported option does, seen where it acts: the flags of an open file, the system calls, the ops, the bytes
-//! in the file, times in virtual time, or the output.
+//! The effect of each supported option, observed where it acts: the flags of an open file, the system calls, the ops,
+//! the bytes in the file, times in virtual time, or the output.
 //!
-//! A [`case::Case`] runs the same job without an option and with it, and compares what is seen with what it has to be
-//! in both. It is named after the option: a supported option without a case fails, and so does a case without an
-//! option. `make test-long` builds the feature `long`, and runs the cases that take too long for `make test`.
+//! A [`case::Case`] runs the same job without an option and with it, and compares the observations with the expected
+//! ones. It is named after the option: a supported option without a case fails, and so does a case without an option.
+//! `make test-long` builds the feature `long`, and runs the cases that take too long for `make test`.
 
 mod case;
 mod experiments;

@@ -110,7 +110,7 @@ pub(crate) fn threads(run: &Run, begin: &str) -> BTreeSet<u32> {
         .collect()
 }
 
-/// Calls of the threads that carry out the cycle.
+/// Calls of the threads that run the cycle.
 fn of_cycle(run: &Run) -> impl Iterator<Item = &Call> {
     let workers = threads(run, "clone-");
     run.calls
@@ -246,7 +246,7 @@ const INTERVALS: Look = calls("system calls", |run| {
     .to_owned()
 });
 
-/// The share of zeros in what is written, as strace prints it.
+/// The share of zeros in the written data, as strace prints them.
 const CONTENT: Look = calls("system calls", |run| {
     let writes = of_cycle(run).filter(|call| call.name == "pwrite64");
     let (mut zeros, mut all) = (0, 0);

@@ -1,4 +1,4 @@
-//! A run of a case: what it printed, its record of ops, its system calls, and the files that it left behind.
+//! A run of a case: its output, its record of ops, its system calls, and the files that it left.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -23,7 +23,7 @@ pub(crate) struct Run {
     pub(crate) done: Done,
     /// System calls on files of the folder, and those that place threads.
     pub(crate) calls: Vec<Call>,
-    /// What was seen during a trial.
+    /// The observation during a trial.
     pub(crate) during: String,
     /// Names of the threads of the process that does the I/O.
     pub(crate) threads: BTreeSet<String>,
@@ -96,7 +96,7 @@ impl Run {
         self.home.store().exists()
     }
 
-    /// A value of the JSON on standard output, or what went wrong.
+    /// A value of the JSON on standard output, or the failure.
     pub(crate) fn value(&self, pointer: &str) -> Value {
         let begin = self.done.stdout.find('{').unwrap_or(0);
         match serde_json::from_str::<Value>(&self.done.stdout[begin..]) {
@@ -113,7 +113,7 @@ impl Run {
         }
     }
 
-    /// The exit code and what was printed as an error.
+    /// The exit code and the printed error.
     pub(crate) fn fault(&self) -> String {
         format!("exit code {}: {}", self.done.code, self.done.stderr)
     }
@@ -173,8 +173,8 @@ impl Run {
     }
 }
 
-/// What a script prints in the folder, with names of a trial: `LOOP`, its loop device; `AT`, the job's file or device;
-/// `TOKEN`.
+/// The output of a script in the folder, with names of a trial: `LOOP`, its loop device; `AT`, the job's file or
+/// device; `TOKEN`.
 fn shell(home: &Home, trial: &Running, script: &str) -> String {
     let names = "PATH=$PATH:/usr/sbin:/sbin
         LOOP=$(grep -ls \"^$PWD\" /sys/block/loop*/loop/backing_file | cut -d/ -f4 | head -1)
@@ -190,7 +190,7 @@ fn shell(home: &Home, trial: &Running, script: &str) -> String {
     format!("{} {}", done.stdout, done.stderr)
 }
 
-/// The program with a mount namespace of its own, and so with a zfs-fuse that no other run uses.
+/// The program with its own mount namespace, and so with a zfs-fuse that no other run uses.
 fn apart(home: &Home, arguments: &[String]) -> Command {
     let mut command = home.program(Path::new("unshare"));
     let script = "for D in run lock; do mkdir -p /var/$D/zfs && mount -t tmpfs none /var/$D/zfs || exit 9; done; exec \"$@\"";

@@ -13,7 +13,7 @@ const TRACED: &str = "open,openat,close,dup,read,write,lseek,pread64,pwrite64,pr
     fallocate,ftruncate,fadvise64,mmap,madvise,msync,io_setup,io_submit,io_getevents,io_uring_setup,io_uring_enter,io_uring_register,\
     unlink,unlinkat,mkdir,mkdirat,rmdir,newfstatat,statx,ioctl,nanosleep,clock_nanosleep,connect,ioprio_set,setpriority,sched_setaffinity,set_mempolicy,mbind";
 
-/// Those on folders, and the one by which threads get their names.
+/// System calls on folders, and the one that names threads.
 const OF_FOLDERS: &str = "renameat,renameat2,statfs,fstatfs,getdents64,syncfs,prctl";
 
 /// A system call.
@@ -74,7 +74,7 @@ pub(crate) fn around(command: &Command, record: &Path, through: Through) -> Comm
 
 /// The calls of a record of strace, in the order in which they began.
 pub(crate) fn read(text: &str, folder: &Path) -> Vec<Call> {
-    // A short name in its place, because paths can contain what separates arguments.
+    // A short name replaces it, because paths can contain the separators of arguments.
     let text = text.replace(&escaped(folder), FOLDER);
     let folder = format!("{FOLDER}/");
     let mut lines: Vec<(u32, String)> = Vec::new();

@@ -145,7 +145,7 @@ fn shown(call: &Call) -> String {
 /// Each read, write and sync: file, offset, length.
 const OPS: Look = Look::calls("system calls", |run| joined(ops(run).map(shown)));
 
-/// By what the files are accessed.
+/// The means of accessing the files.
 const MODE: Look = Look::calls("system calls", |run| {
     let known = ["pwrite64", "io_submit", "mmap"];
     let own = |call: &&Call| {

@@ -89,7 +89,7 @@ fn killed(name: &str, settings: &[&str], kills: u64) {
             false => u64::MAX,
         };
         let processes = after_events(at, &running, &home, &folder, &mut tokens);
-        // Every second time the process that makes storage survives, and undoes what it made.
+        // Every second time the process that makes storage survives, and undoes it.
         if killed % 2 == 0 {
             for process in processes {
                 let _ = rustix::process::kill_process(process, Signal::KILL);
@@ -224,7 +224,7 @@ fn journals(folder: &Path) -> Vec<PathBuf> {
     files.map(|file| file.path()).filter(names).collect()
 }
 
-/// What is left of storage in a folder and of storage with these tokens.
+/// The remains of storage in a folder and of storage with these tokens.
 fn traces(folder: &Path, tokens: &BTreeSet<String>) -> Vec<String> {
     let ours = |text: &str| {
         text.contains(&folder.display().to_string()) || tokens.iter().any(|it| text.contains(it))
@@ -259,7 +259,7 @@ fn traces(folder: &Path, tokens: &BTreeSet<String>) -> Vec<String> {
     let pools = pools.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let pools = pools.unwrap_or_default();
     found.extend(pools.lines().filter(|line| ours(line)).map(str::to_owned));
-    // A limit of a loop device that is not attached any more.
+    // A limit of a loop device that is no longer attached.
     let limits = "/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device";
     let limits = fs::read_to_string(limits).unwrap_or_default();
     let limited = limits.lines().filter_map(|line| line.split_once(' '));

@@ -22,7 +22,7 @@ const ENTRIES: u64 = 600;
 /// At most this number of flushes are checked, at equal distances.
 const CHECKED: usize = 50;
 const SIZE: u64 = 64 << 20;
-/// What the file consists of.
+/// The blocks of the file.
 const CONTENT: u8 = 0x5a;
 
 fn number(bytes: &[u8], at: usize) -> u64 {
@@ -69,7 +69,7 @@ impl Log {
     }
 }
 
-/// Runs a program, and returns its exit status and what it printed.
+/// Runs a program, and returns its exit status and output.
 fn run(program: &str, arguments: &[&str]) -> (i32, String) {
     let output = Command::new(program).args(arguments).output().unwrap();
     let text = [output.stdout, output.stderr].concat();

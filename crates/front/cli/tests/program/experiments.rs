@@ -274,7 +274,7 @@ fn an_experiment_is_run_alone_and_has_its_own_configurations() {
     home.iodyno(&["run", "made.toml", "--on", "x=.", "--dry-run"])
         .exits(2)
         .tells("the experiment has its own configurations");
-    // A folder is what a user has who names no other.
+    // A target that is only a folder is replaced by the user's `--on`.
     for folder in [".", "directory on ."] {
         let text = format!("target = \"{folder}\"");
         home.file("laws.toml", &EXPERIMENT.replace("target = \".\"", &text));

@@ -1,5 +1,5 @@
-//! Full disks, missing permissions, stores that cannot be written: told before or after, never a
-//! lost result.
+//! Full disks, missing permissions, stores that cannot be written: reported before or after the run, without losing a
+//! result.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -35,7 +35,7 @@ impl Small {
     }
 }
 
-/// Writes to a file until there is no space left on its file system.
+/// Writes to a file until its file system is full.
 pub(crate) fn fill(folder: &Path) -> std::fs::File {
     use std::io::Write;
     let mut file = std::fs::File::create(folder.join("filler")).unwrap();
@@ -124,7 +124,7 @@ fn a_store_that_fills_up_does_not_end_the_run() {
 }
 
 /// File systems on which the kernel allocates blocks when a mapped file is written to, and kills the writing process if
-/// there are none.
+/// none are free.
 fn allocates_late(home: &Home) -> impl Iterator<Item = FileSystem> {
     let kinds: [(&str, u64, &[&str]); 2] = [
         (

@@ -115,7 +115,7 @@ fn a_folder_that_cannot_be_served_is_named_with_all_other_faults() {
 /// A server that mounts the folder `shared` on `mnt`, which shows the file `there`.
 fn mounted(home: &Home, transport: &str, more: &[&str]) -> Running {
     for folder in ["shared", "mnt"] {
-        // What a killed server left mounted cannot be looked at.
+        // The mount left by a killed server does not answer.
         let _ = std::fs::create_dir(home.work().join(folder));
     }
     home.file("shared/there", "a file\n");
@@ -231,7 +231,7 @@ fn links_of_a_mounted_folder_are_followed_by_the_client_only() {
     let (mnt, shared) = (home.work().join("mnt"), home.work().join("shared"));
     symlink("../secret", shared.join("out")).unwrap();
     symlink("there", shared.join("in")).unwrap();
-    // The first one leads to the file beside the mount, which the client opens itself.
+    // The first one leads to the file next to the mount, which the client opens itself.
     assert_eq!(
         std::fs::read_link(mnt.join("out")).unwrap(),
         Path::new("../secret")
@@ -291,7 +291,7 @@ fn a_server_ends_when_its_folder_is_unmounted_and_while_files_are_open() {
         assert!(mounts.contains(&expected), "{expected}: {mounts}");
         rustix::mount::unmount(&mnt, rustix::mount::UnmountFlags::empty()).unwrap();
         server.done().succeeds();
-        // What was written and not synced is not lost with the mount.
+        // Data written and not synced survive the unmount.
         let server = mounted(&home, transport, &["--writeback"]);
         let mut file = File::create(mnt.join("open")).unwrap();
         file.write_all(&[7; 100_000]).unwrap();
@@ -349,8 +349,7 @@ fn files_that_pass_through_are_read_and_written_without_the_server() {
         let server = mounted(&home, transport, &["--passthrough", "--stats", "t"]);
         let (mnt, shared) = (home.work().join("mnt"), home.work().join("shared"));
         let data: Vec<u8> = (0..300_001u32).map(|at| ((at * 7) >> 5) as u8).collect();
-        // Created, written and read by several descriptors of different modes, one after the other and at the same
-        // time.
+        // Created, written and read by several descriptors of different modes, one after the other and concurrently.
         std::fs::write(mnt.join("long"), &data).unwrap();
         assert!(std::fs::read(shared.join("long")).unwrap() == data);
         let first = File::open(mnt.join("long")).unwrap();
@@ -366,7 +365,7 @@ fn files_that_pass_through_are_read_and_written_without_the_server() {
         std::fs::remove_file(mnt.join("long")).unwrap();
         assert_eq!(first.read_at(&mut read, 3).unwrap(), 2);
         drop((first, second));
-        // Emptied as it is opened again; and what others write is seen at once.
+        // Truncated when opened again; and writes of others are visible immediately.
         std::fs::write(mnt.join("there"), b"other\n").unwrap();
         assert_eq!(std::fs::read(shared.join("there")).unwrap(), b"other\n");
         std::fs::write(shared.join("there"), b"third\n").unwrap();
@@ -420,7 +419,7 @@ fn a_transport_that_is_demanded_and_not_there_is_named() {
     ends(server, &home);
 }
 
-/// Several clones write a file each, by a queue of their own, and verify it.
+/// Several clones each write a file, through their own queue, and verify it.
 fn verify(home: &Home, clones: u32, size: &str) {
     let job = [
         "--name=t".to_owned(),
@@ -557,7 +556,7 @@ fn a_guest_goes_on_at_another_server_after_its_own_was_killed() {
         let second = home.start(&[&arguments[..], more].concat());
         second.wait_until_it_tells("serving shared on other");
         guest.moves(connected("other"));
-        // A state that is not whole is refused, and told of.
+        // An incomplete state is refused and reported.
         guest.loads(&state[..state.len() / 2]).unwrap_err();
         second.wait_until_it_tells("cannot load the state of the client: it is truncated");
         guest.loads(&state).unwrap();
@@ -700,7 +699,7 @@ fn ids_are_translated_between_clients_and_the_host() {
     let home = Home::new();
     let shared = home.work().join("shared");
     std::fs::create_dir(&shared).unwrap();
-    // The user of the host has to have access.
+    // The user of the host needs access.
     std::fs::set_permissions(&shared, PermissionsExt::from_mode(0o777)).unwrap();
     let more = ["--translate-uid", "map:0:4711:1", "--translate-gid"];
     let server = mounted(&home, "device", &[&more[..], &["map:0:4712:1"]].concat());

@@ -33,7 +33,7 @@ fn json_is_one_document_and_the_only_standard_output() {
         assert_eq!(job["jobname"], "t");
         assert_eq!(job["read"]["total_ios"], 256);
         assert_eq!(job["read"]["io_bytes"], 1 << 20);
-        // As in fio, only what was given.
+        // As in fio, only the given options.
         let given = TINY.map(|option| option[2..].split_once('=').unwrap());
         let given: BTreeMap<&str, &str> = given.into();
         assert_eq!(job["job options"], serde_json::json!(given));
@@ -535,7 +535,7 @@ fn missing_folders_of_files_are_created_as_by_fio() {
     let absolute = home.work().parent().unwrap().join("absolute/x");
     write(&[&format!("--filename={}", absolute.display())]).exits(1);
     assert!(!there("none") && !absolute.exists());
-    // A trial that cannot begin leaves no folder behind.
+    // A trial that cannot start leaves no folder.
     write(&["--filename=k/l/m:d/sub/x/y"]).exits(1);
     assert!(!there("k"));
 }
@@ -750,7 +750,7 @@ fn latencies_are_reported_by_priority() {
     assert_eq!(lines.len(), 6, "{lines:#?}");
     assert!(lines[0].starts_with("clat prio 0/0/0 ("), "{lines:#?}");
     assert!(lines[5].contains("% of IOs) percentiles"), "{lines:#?}");
-    // Without ops of another priority there is nothing to compare.
+    // Without ops of another priority, the comparison is empty.
     let done = with(&["--cmdprio_bssplit=1k/50", "--output-format=json"]);
     assert!(done.json()["jobs"][0]["read"].get("prios").is_none());
 }
@@ -937,7 +937,7 @@ fn commands_of_jobs_run_only_if_the_user_allows_it() {
     for command in ["fio", "run"] {
         home.iodyno(&[command, "--allow-exec", "c.fio"]).succeeds();
         let output = |name: &str| std::fs::read_to_string(home.work().join(name)).unwrap();
-        // Each command saw what had been done before.
+        // Each command saw the results of the previous one.
         assert_eq!(output("a.prerun.txt"), "a.0.0\na.prerun.txt\nc.fio\nno\n");
         assert_eq!(
             output("a.postrun.txt"),

@@ -21,7 +21,7 @@ pub(crate) fn has_fio() -> bool {
     has
 }
 
-/// A home with a folder `data` for files, and a folder for temporary ones of its own.
+/// A home with a folder `data` for files, and its own folder for temporary files.
 fn home() -> Home {
     let home = Home::new();
     for folder in ["data", "tmp"] {
@@ -41,7 +41,7 @@ fn run(home: &Home, arguments: &[&str]) -> Done {
     Running::of(command(home, arguments)).done()
 }
 
-/// What is left of nodes with fio.
+/// The remains of nodes with fio.
 fn left(home: &Home) -> Vec<PathBuf> {
     let within = |folder: &str| std::fs::read_dir(home.work().join(folder)).unwrap();
     let entries = within("data").chain(within("tmp")).flatten();

@@ -1,5 +1,5 @@
-//! A run of others does nothing on this host that its user did not ask for: bundles that were changed and sealed again,
-//! stores from elsewhere, and records that others could have written.
+//! A run from another user does nothing on this host that its user did not request: modified and resealed bundles,
+//! stores from other hosts, and forged records.
 
 use std::path::{Path, PathBuf};
 
@@ -109,7 +109,7 @@ fn with_fio(options: Value) -> Change {
     }))
 }
 
-/// What bundles can try, and what the refusal names. `MARK` is a file that must not appear.
+/// Attempts by bundles, and the text of the refusal. `MARK` is a file that must not appear.
 fn attempts(mark: &str) -> Vec<(Change, String)> {
     let touch = format!("touch {mark}");
     let vm = json!({
@@ -955,7 +955,7 @@ fn a_plan_of_others_is_measured_before_work_is_done_on_it() {
             at("/workloads/0/jobs/0/end/runtime", json!(u64::MAX)),
             "the number 18446744073709551615",
         ),
-        // What simulated jobs remember, and simulated devices.
+        // The memory of simulated jobs and devices.
         (
             mapped(&["/access/precondition"], sprandom(1 << 28), 1),
             "bytes of maps of a workload",
@@ -1100,7 +1100,7 @@ fn results_of_others_whose_numbers_cannot_be_added_up_are_refused() {
     ] {
         changed(line, pointer, value).exits(2).tells(named);
     }
-    // What is left can be shown.
+    // The remaining ones can be shown.
     changed(trial, level, json!(vec![large >> 3; 7])).succeeds();
     for view in [
         &["show", "last", "--format", "fio-json+"][..],

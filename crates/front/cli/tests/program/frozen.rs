@@ -269,7 +269,7 @@ fn one_signal_ends_a_run_whose_host_cannot_be_settled() {
     let Some(frozen) = Frozen::new(&outer.folder) else {
         return;
     };
-    // The sync before the trial has to write this to a loop device whose file is frozen.
+    // The sync before the trial writes this to a loop device whose file is frozen.
     std::fs::write(inner.folder.join("dirty"), [1; 1 << 20]).unwrap();
     let running = home.start(&["run", "job.fio", "--on", ".", "--rounds", "2"]);
     let helper = running.helper();

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::harness::{Home, fuse_transports, skip, wait_for};
 use crate::nbd::{MIB, leg, mirror, noise, serve, stop};
 
-/// Runs a command, which succeeds. Returns what it prints.
+/// Runs a command, which must succeed. Returns its output.
 fn does(home: &Home, words: &[&str]) -> String {
     let mut command = Command::new(words[0]);
     let done = command.args(&words[1..]).current_dir(home.work()).output();
@@ -73,7 +73,7 @@ fn bytes_are_on_every_leg(transport: &str) {
     assert!(file.set_len(4 * MIB).is_err());
     let beyond = file.write_at(&[1; 512], 8 * MIB).unwrap_err();
     assert_eq!(beyond.kind(), std::io::ErrorKind::StorageFull);
-    // A second server is refused: the file is not empty any more, and neither is the mirror free.
+    // A second server is refused: the file is no longer empty, and the mirror is in use.
     let second = home.iodyno(&[
         "serve", "mirror", "--leg", "a", "--leg", "b", "--fuse", "disk",
     ]);
@@ -123,13 +123,13 @@ fn a_killed_server_leaves_a_clean_file_system(transport: &str) {
     let first = write("first");
     server.signal(Signal::KILL);
     server.done();
-    // What follows fails, and the file system ends.
+    // Later writes fail, and the file system ends.
     let failed = write("second");
     does(&home, &["umount", "point"]);
     does(&home, &["losetup", "--detach", &device]);
     first.unwrap();
     assert!(failed.is_err());
-    // What was mounted is replaced.
+    // The stale mount is replaced.
     let server = serve(
         &home,
         &["a", "b"],

@@ -81,7 +81,7 @@ impl Home {
         command
     }
 
-    /// A program in this home. Programs in `work/bin` are in place of installed ones.
+    /// A program in this home. Programs in `work/bin` override installed ones.
     pub(crate) fn program(&self, program: &Path) -> Command {
         let mut path = self.work().join("bin").into_os_string();
         path.push(":");

@@ -123,7 +123,7 @@ fn legs_that_are_not_blank_are_copied_to_unless_they_are_assumed_to_be_equal() {
     std::fs::write(&path, noise(3, 9 * MIB as usize)).unwrap();
     let create = ["create", "a", "b", "--destroy", "a"];
     mirror(&home, &create).succeeds().prints("is copied to");
-    // A leg that is behind describes the mirror as well.
+    // A leg that is behind also describes the mirror.
     let status = mirror(&home, &["status", "b"]).exits(1);
     let status = status.tells("in sync").prints("behind from byte 0");
     status
@@ -201,16 +201,16 @@ fn end(running: Running, kill: bool) {
     }
 }
 
-/// What happens to the file of a leg while the mirror is served without it.
+/// Changes to the file of a leg while the mirror is served without it.
 type Away = fn(&File);
 
-/// Somebody makes it shorter, and longer again.
+/// Shortened, and extended again.
 const CUT: Away = |file| {
     file.set_len(4 * MIB).unwrap();
     file.set_len(9 * MIB).unwrap();
 };
 
-/// Something else is written to it.
+/// Overwritten.
 const OVERWRITTEN: Away = |file| {
     file.write_all_at(&noise(77, MIB as usize), 6 * MIB)
         .unwrap()
@@ -232,7 +232,7 @@ fn a_leg_that_was_not_there_at_a_start_is_copied_to_completely_when_it_returns()
         client(&home).write(0, &bytes);
         stop(running);
         let running = serve(&home, &["a"], &["--degraded"]);
-        // It is recorded when the server tells that it serves.
+        // It is recorded by the time the server reports that it serves.
         let file = OpenOptions::new().write(true).open(&paths[1]).unwrap();
         away(&file);
         bytes[..4096].copy_from_slice(&noise(32, 4096));
@@ -455,7 +455,7 @@ fn legs_are_added_replaced_removed_and_compared_while_they_are_served() {
     mirror(&home, &["status", "a", "b"]).exits(0);
     assert!(data(&paths[0]) == bytes);
     assert!(data(&paths[1]) == bytes);
-    // What was removed is not a leg any more.
+    // The removed file is no longer a leg.
     for name in ["c", "d"] {
         home.iodyno(&["serve", "mirror", "--socket", "s", "--leg", name])
             .exits(2)
@@ -673,7 +673,7 @@ fn a_leg_that_was_dropped_and_is_not_what_it_was_any_more_is_copied_to_completel
         let running = serve(&home, &["a", "small/b"], &[]);
         let mut bytes = noise(41, 32 * MIB as usize);
         client(&home).write(0, &bytes[..16 * MIB as usize]);
-        // Its regions are not marked any more.
+        // Its regions are no longer marked.
         stop(running);
         // Half of the leg is on a disk that is full now.
         assert!(small.mount("remount,size=20m"));
@@ -814,8 +814,7 @@ pub(crate) fn mirror_with_a_small_leg(home: &Home, size: &str) -> Option<SmallDi
 
 impl Drop for Unmounted<'_> {
     fn drop(&mut self) {
-        // The kernel closes the files of a server that has ended a moment later. A lazy one leaves nothing behind
-        // either.
+        // The kernel closes the files of an ended server a moment later. A lazy one leaves nothing either.
         for attempt in 0..100 {
             let lazy: &[&str] = if attempt == 99 { &["-l"] } else { &[] };
             let done = Command::new("umount").args(lazy).arg(self.0).output();

@@ -39,7 +39,7 @@ impl Drop for Loop {
     }
 }
 
-/// A block device of what an NBD server has: a loop device on a file of nbdfuse.
+/// A block device of an NBD export: a loop device on a file of nbdfuse.
 struct Disk {
     device: Option<Loop>,
     file: PathBuf,
@@ -170,7 +170,7 @@ fn a_file_system_survives_a_dead_leg_its_replacement_and_a_kill_of_the_server() 
     let (Some(a), Some(c)) = (Loop::on(&images[0]), Loop::on(&images[1])) else {
         return skip("no loop device");
     };
-    // A leg that can die: a block device on a server of its own.
+    // A leg that can die: a block device on a separate server.
     mirror(&home, &["create", "inner"]).succeeds();
     let inner = serve_at(&home, "i", "inner");
     let b = Disk::of(&home, "i");

@@ -52,7 +52,7 @@ impl Client {
         }
     }
 
-    /// The error of the server, or what was read. `None`: the server has gone.
+    /// The error of the server, or the data read. `None`: the server has gone.
     pub(crate) fn call(
         &mut self,
         flags: u16,
@@ -132,7 +132,7 @@ pub(crate) fn leg(home: &Home, name: &str, mib: u64) -> PathBuf {
     path
 }
 
-/// Serves these legs until the result is dropped or told to stop.
+/// Serves these legs until the result is dropped or stopped.
 pub(crate) fn serve(home: &Home, legs: &[&str], more: &[&str]) -> Running {
     let mut arguments = vec!["serve", "mirror", "--socket", "s"];
     for leg in legs {

@@ -142,7 +142,7 @@ fn nbdkit(home: &Home, arguments: &[&str]) -> Option<(Running, TempDir)> {
         return None;
     }
     let server = Running::of(command);
-    // A client that leaves before the greeting can end nbdkit, as long as that does not ignore SIGPIPE yet.
+    // A client that leaves before the greeting can end nbdkit, until it ignores SIGPIPE.
     wait_for("the server", || {
         let mut stream = connect(&socket).ok()?;
         stream.read_exact(&mut [0; 18]).ok()

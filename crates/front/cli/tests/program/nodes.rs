@@ -309,7 +309,7 @@ struct Lab {
     home: Home,
     hosts: Vec<Host>,
     keys: PathBuf,
-    /// What ssh and its server read: blanks would have to be quoted in each of their files.
+    /// The files of ssh and its server. A path with blanks would need quoting in each of them.
     place: tempfile::TempDir,
 }
 
@@ -482,14 +482,14 @@ impl Lab {
         )
     }
 
-    /// The folder of the nodes, which is one folder here: jobs with files have to name them differently.
+    /// The folder of the nodes, which they share here: jobs with files must name them differently.
     fn data(&self) -> PathBuf {
         let data = self.home.work().join("data");
         std::fs::create_dir_all(&data).unwrap();
         data
     }
 
-    /// The processes of nodes on a host that carry out a trial.
+    /// The node processes on a host that run a trial.
     fn processes(&self, host: &Host) -> Vec<Pid> {
         let listed = Command::new("ip")
             .args(["netns", "pids", &host.name])

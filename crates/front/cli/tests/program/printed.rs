@@ -136,7 +136,7 @@ fn names_with_control_characters_are_escaped() {
     }
 }
 
-/// A line break, one of our own colours, and what else could begin a line or move in it.
+/// A line break, one of our own colours, and other characters that could start a line or move within it.
 const FORGED: &str = "x\n\u{1b}[31mFORGED\r\tFORGED";
 
 /// No line begins within a name, and no name has a colour.

@@ -165,7 +165,7 @@ fn a_trace_alone_is_no_reason_to_write_to_a_file() {
             .tells("neither the job nor the command names")
             .tells(&format!("name it with `filename={path}`"));
         kept();
-        // Whoever may not write leaves them out.
+        // With `--readonly`, they are omitted.
         fio(&home, &["--readonly", "--read_iolog=t.log"])
             .exits(1)
             .tells("has no ops to replay");

@@ -257,7 +257,7 @@ fn a_run_on_slower_disks_is_a_regression_of_the_history() {
     run_on(&home, "mirror of sim:hdd x 3", 5);
     home.iodyno(&check).exits(0).prints("AS BEFORE");
     run_on(&home, "sim:hdd", 6);
-    // The runs on another target are another history, unless it is asked for one of all.
+    // The runs on another target form a separate history, unless a common one is requested.
     home.iodyno(&check)
         .exits(5)
         .prints("target unlike that of others: simulated target sim:hdd")

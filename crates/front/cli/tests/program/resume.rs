@@ -44,7 +44,7 @@ fn attempt(home: &Home) -> Option<u64> {
 #[test]
 fn permission_to_overwrite_a_device_ends_with_its_invocation() {
     let home = Home::new();
-    // The job overwrites all of it: what remains of a file system is refused again.
+    // The job overwrites all of it: a remaining part of a file system would be refused again.
     let Some(device) = Loop::formatted(&home, 1 << 20) else {
         return;
     };

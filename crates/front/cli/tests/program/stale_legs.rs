@@ -1,4 +1,4 @@
-//! Attacks on a mirror with copies of its legs: what is read is what was written, or the mirror is refused.
+//! Attacks on a mirror with copies of its legs: reads return the written data, or the mirror is refused.
 
 use std::io::Read;
 use std::os::unix::fs::{FileExt, symlink};
@@ -15,7 +15,7 @@ use crate::nbd::{Client, MIB, client, leg, mirror, noise, serve, stop};
 /// Data of each mirror, bytes.
 const DATA: usize = 8 << 20;
 
-/// A mirror, and what was written to it.
+/// A mirror, and the data written to it.
 struct Stage {
     home: Home,
     legs: Vec<&'static str>,
@@ -112,13 +112,13 @@ impl Stage {
         status.json()["generation"].as_u64().unwrap()
     }
 
-    /// Waits for the next record of the server, which a tick brings as long as something was written.
+    /// Waits for the next record of the server, which a tick makes after each write.
     fn wait_for_a_record(&self, running: &Running) {
         let before = self.generation();
         running.wait_for("a record", || (self.generation() > before).then_some(()));
     }
 
-    /// Waits until the server has nothing to record any more: all marks are cleared.
+    /// Waits until the server has nothing more to record: all marks are cleared.
     fn wait_until_idle(&self, running: &Running) {
         running.wait_for("an idle tick", || {
             let status = mirror(&self.home, &["status", "--json", self.legs[0]]).json();
@@ -189,7 +189,7 @@ impl Stage {
 
     fn is_right(&self) {
         assert_eq!(self.starts(), Start::Serves);
-        // What was copied is on each leg.
+        // Copied data are on each leg.
         assert_eq!(self.starts(), Start::Serves);
     }
 }
@@ -642,7 +642,7 @@ fn a_mirror_whose_last_leg_in_sync_is_overwritten_halts() {
         assert_eq!(read.unwrap_err(), 5);
         running.signal(Signal::TERM);
         running.done().exits(4);
-        // The server wrote nothing over what was restored.
+        // The server did not overwrite the restored data.
         for leg in legs {
             let read = |name: &str| std::fs::read(stage.path(name)).unwrap();
             let (now, old) = (read(leg), read(&format!("{leg}.old")));
@@ -795,7 +795,7 @@ fn written_on_loop_devices() -> Option<(Stage, (Loop, Loop))> {
     }
     let devices = attach_both(&mut stage)?;
     mirror(&stage.home, &["create", stage.legs[0], stage.legs[1]]).succeeds();
-    // A device is not known to be blank, so that the second leg is behind: an old copy of such a leg is copied to.
+    // A device is not known to be blank, so the second leg is behind: an old copy of such a leg is copied to.
     let running = stage.serve();
     running.wait_until_it_tells("is in sync");
     stage.write();
@@ -929,7 +929,7 @@ fn a_leg_is_added_after_a_crash_and_the_older_leg_is_still_copied_to() {
     }
 }
 
-/// Drops `small/b`, and makes its file what it was before anything was written, in place.
+/// Drops `small/b`, and restores its file in place to its state before any write.
 fn dropped_and_restored(home: &Home) -> Option<(SmallDisk, Running, Vec<u8>)> {
     let small = mirror_with_a_small_leg(home, "64m")?;
     let old = std::fs::read(small.0.join("b")).unwrap();
@@ -938,7 +938,7 @@ fn dropped_and_restored(home: &Home) -> Option<(SmallDisk, Running, Vec<u8>)> {
     let running = serve(home, &["a", "small/b"], &[]);
     client(home).write(0, &bytes[..half]);
     stop(running);
-    // These regions are not marked any more. Half of the leg is on a disk that is full now.
+    // These regions are no longer marked. Half of the leg is on a disk that is full now.
     assert!(small.mount("remount,size=20m"));
     let running = serve(home, &["a", "small/b"], &[]);
     let mut client = client(home);
@@ -1294,7 +1294,7 @@ fn a_copy_of_unchanged_data_is_not_refused() {
     let mut stage = Stage::new(&["a", "b"]);
     stage.session();
     stage.run("cp b b.old");
-    // Nothing is recorded as long as nothing is written.
+    // Without writes, nothing is recorded.
     let stored = std::fs::read(stage.path("b")).unwrap();
     assert_eq!(stage.starts(), Start::Serves);
     assert!(

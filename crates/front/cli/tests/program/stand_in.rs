@@ -1,4 +1,5 @@
-//! The program in place of fio and sysbench: their names, signals, runs without a store, and suppressed warnings.
+//! The program as a replacement of fio and sysbench: their names, signals, runs without a store, and suppressed
+//! warnings.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
@@ -48,7 +49,7 @@ fn a_link_or_copy_named_fio_is_fio() {
     for copied in [false, true] {
         let home = Home::new();
         named(&home, "fio", copied);
-        // psync: its node is a child process, which has to be found under the name, too.
+        // psync: its node is a child process, which must also be found under the name.
         let line =
             "fio --name=t --rw=read --bs=4k --size=64k --ioengine=psync --output-format=json";
         let result = shell(&home, line).succeeds().json();

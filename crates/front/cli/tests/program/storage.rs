@@ -1,4 +1,4 @@
-//! Storage that a killed run left behind.
+//! Storage left by a killed run.
 
 use std::fs;
 use std::path::Path;
@@ -45,8 +45,8 @@ fn clean_undoes_what_a_killed_run_made_and_a_dry_run_only_lists_it() {
     assert!(!folder.exists());
 }
 
-/// Runs a shell's script with the program as `$1`, in a mount namespace with journals and sockets of its own; it exits
-/// with 9 if something is missing.
+/// Runs a shell script with the program as `$1`, in a mount namespace with separate journals and sockets; it exits with
+/// 9 if something is missing.
 fn in_own_namespace(home: &Home, script: &str) -> Running {
     let script = format!(
         "for folder in /var/lib/iodyno /run/iodyno; do mkdir -p $folder && mount -t tmpfs none $folder || exit 9; done\n\

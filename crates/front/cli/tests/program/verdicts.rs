@@ -283,7 +283,7 @@ fn separate_runs_are_judged_from_four_per_side_if_they_alternate() {
         .succeeds()
         .prints("after against before, runs 11, 12, 13, 14, 15 and 16   3 runs a side")
         .prints("after/before");
-    // The footnotes ask for one thing: more runs, and not more trials of the same runs.
+    // The footnotes suggest one remedy: more runs, and not more trials of the same runs.
     for (name, seed) in [("short before", "17"), ("short after", "18")] {
         let short = [
             "run", "slow.fio", "--seed", seed, "--name", name, "--rounds", "3",
@@ -820,7 +820,7 @@ fn a_suite_on_one_target_has_medians_and_is_compared_with_another_run() {
     home.iodyno(&["compare", "1", "2"])
         .succeeds()
         .prints("writes");
-    // Asked for, they are compared with each other.
+    // On request, they are compared with each other.
     home.iodyno(&[&run[..], &["--baseline", "reads"]].concat())
         .succeeds()
         .prints("writes/reads speed");

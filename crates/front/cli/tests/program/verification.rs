@@ -244,7 +244,7 @@ fn a_record_belongs_to_the_file_and_not_to_one_of_its_names() {
         let done = run("copy", "verify_only=1").succeeds();
         assert!(done.stdout.contains("there is no record"));
         assert_eq!(found(&verify(&done)), [BLOCKS, 0, 0, 0, 0]);
-        // A file at the same path that is made anew may get the same inode.
+        // A new file at the same path may get the same inode.
         fs::remove_file(path("h")).unwrap();
         fs::write(path("h"), &earlier).unwrap();
         let done = run("h", "verify_only=1").succeeds();
@@ -300,7 +300,7 @@ fn a_folder_of_files_that_are_written_and_verified_has_data() {
         home.iodyno(&["show", "last"]).succeeds().prints(" bad");
         fs::remove_file(home.work().join("d/x")).unwrap();
     }
-    // Reads of what nobody wrote still have none.
+    // Reads of unwritten blocks still have none.
     let read = "[t]\nrw=randread\nbs=4k\nsize=1m\nfilename=y\n";
     fs::File::create(home.work().join("d/y"))
         .unwrap()

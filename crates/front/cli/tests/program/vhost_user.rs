@@ -64,7 +64,7 @@ fn a_virtual_machine_boots_from_a_mirror_and_writes_to_all_legs() {
     qemu.args(["-chardev", "socket,id=disk,path=v"]);
     qemu.args(["-device", "vhost-user-blk-pci,chardev=disk,bootindex=0"]);
     qemu.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
-    // It makes an exit code of what the machine wrote.
+    // It derives an exit code from the machine's output.
     Running::of(qemu).done().exits(i32::from(b'K') << 1 | 1);
     assert!(nbd.read(200 * 512, data.len()) == data);
     stop(server);

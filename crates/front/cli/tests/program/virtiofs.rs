@@ -90,7 +90,7 @@ fn what_a_guest_writes_is_read_on_the_host_and_the_other_way_round() {
     end(&home, server);
     let file = folder.join("sub/t.3.1");
     assert_eq!(file.metadata().unwrap().len(), 4 * MIB);
-    // The host verifies what the guest wrote, with a job of the same names.
+    // The host verifies the guest's writes, with a job of the same names.
     let local = [
         "--name=t",
         "--rw=randwrite",
@@ -105,7 +105,7 @@ fn what_a_guest_writes_is_read_on_the_host_and_the_other_way_round() {
     ];
     let (checked, mut changed) = (home.iodyno(&fio(&[], &local)), fs::read(&file).unwrap());
     checked.succeeds();
-    // And the guest sees what the host changed.
+    // And the guest sees the host's changes.
     changed[4096 * 3 + 77] ^= 1;
     fs::write(&file, &changed).unwrap();
     let server = serve(&home, &[]).unwrap();

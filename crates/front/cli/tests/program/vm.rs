@@ -257,7 +257,7 @@ fn guests_measure_at_once_and_are_ended_by_clean_after_a_kill() {
     let home = Home::new();
     let job = "time_based = 1, runtime = \"1h\"";
     let file = experiment(&home, "vm", 2, &kernel, job);
-    // The journal is in a mount namespace of its own, so that other tests' storage is not touched.
+    // The journal is in a separate mount namespace, so that other tests' storage is not touched.
     let script = "mkdir -p /var/lib/iodyno && mount -t tmpfs none /var/lib/iodyno || exit 9; \
                   \"$1\" run \"$2\" & until test -e kill; do sleep 0.1; done; kill -9 $!; wait $!; exec \"$1\" clean";
     let mut command = home.program(Path::new("unshare"));
@@ -395,7 +395,7 @@ fn nvme_commands_reach_virtual_disks_that_are_clones_of_a_golden_disk_filled_onc
     assert_eq!(fs::read_dir(&images).unwrap().count(), 0);
 }
 
-/// The experiment of [`experiment`] with this in place of its target and its `vm` settings.
+/// The experiment of [`experiment`] with this instead of its target and its `vm` settings.
 fn with(file: &str, target: &str, settings: &str) {
     let text = fs::read_to_string(file).unwrap();
     let old = text.split('"').nth(1).unwrap();
@@ -541,7 +541,7 @@ fn a_trial_in_a_guest_whose_clock_is_too_fast_is_refused() {
     let home = Home::new();
     let job = "runtime = 1, time_based = 1";
     let file = experiment(&home, "vm", 1, &kernel, job);
-    // The guest's kernel is told half the rate of its time stamp counter.
+    // The guest's kernel gets half the rate of its time stamp counter.
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{path}:/usr/sbin:/sbin:/usr/bin:/bin");
     let mark = home.work().join("halved");

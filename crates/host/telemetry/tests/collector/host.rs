@@ -126,7 +126,7 @@ pub(crate) fn named(names: &[&str]) -> Devices {
 pub(crate) struct Received(pub(crate) Telemetry);
 
 impl Received {
-    /// Takes a sample, and returns what is new.
+    /// Takes a sample, and returns new shapes and gaps.
     pub(crate) fn sample(&mut self, collector: &mut Collector, at_s: i64) -> Telemetry {
         let new = collector.sample(at_s * SECOND);
         self.0.extend(new.clone());

@@ -118,7 +118,7 @@ fn a_source_becomes_a_row_after_enough_interrupts_and_remains_one() {
 #[test]
 fn an_interrupt_serves_the_disk_below_its_controller() {
     let host = Host::whole();
-    // A controller with a single line, and a bridge above it with interrupts of its own.
+    // A controller with a single line, and a bridge above it with its own interrupts.
     host.device("pci0000:00/0000:00:1c.0/0000:01:00.0/ata1/host0/block/sda");
     host.write("sys/devices/pci0000:00/0000:00:1c.0/msi_irqs/24", "msi\n");
     host.write(
@@ -213,7 +213,7 @@ fn the_recorded_table_is_read_with_its_disks_interrupts_on_one_cpu() {
     }
 }
 
-/// Hundreds of sources on 64 CPUs, each queue on a CPU of its own.
+/// Hundreds of sources on 64 CPUs, each queue on a separate CPU.
 fn large(count: impl Fn(usize) -> u64) -> String {
     let mut text: String = (0..64).map(|cpu| format!("       CPU{cpu:<4}")).collect();
     text.push('\n');

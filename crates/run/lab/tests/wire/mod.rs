@@ -1,5 +1,5 @@
-//! Simulated nodes that speak the real protocol: what one of them sends in virtual time is recorded as bytes, and each
-//! node replays it. Only the parent's side is work: the start, the reading of each message, storing, merging and
+//! Simulated nodes that speak the real protocol: the messages of one of them in virtual time are recorded as bytes, and
+//! each node replays them. Only the parent's side does work: the start, reading of each message, storing, merging and
 //! judging.
 
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ use iodyno_units::Nanos;
 const CPUS: usize = 16;
 const DISKS: usize = 4;
 
-/// What all nodes send.
+/// The messages of all nodes.
 pub(crate) struct Wire {
     nodes: usize,
     recorded: OnceLock<Recorded>,

@@ -126,7 +126,7 @@ impl Drop for Undo {
     }
 }
 
-/// What of a target is on the host: mounts, loop devices, pools and journals that have its token in their names.
+/// A target's traces on the host: mounts, loop devices, pools and journals with its token in their names.
 pub(crate) fn traces(token: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
@@ -444,7 +444,7 @@ fn mapped() {
         let fails = layers.len() == 3 && files == 1;
         layers.extend([LOOP, image(64, files), directory(folder.path())]);
         with(plain(layers), |made, _| match fails {
-            // It is always down, and is undone nevertheless.
+            // It is always down, and is still undone.
             true => {
                 let file = fs::File::create(made.path.join("file"));
                 assert!(file.and_then(|file| file.sync_all()).is_err());

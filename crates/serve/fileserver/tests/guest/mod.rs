@@ -1,4 +1,4 @@
-//! A guest that tests play: a front end of vhost-user with rings in its own memory, which asks a server of virtio-fs.
+//! A scripted guest: a vhost-user front end with rings in its own memory, which sends requests to a virtio-fs server.
 
 #![allow(dead_code, reason = "each program of tests uses a part")]
 
@@ -66,10 +66,10 @@ pub(crate) struct Guest {
     pub(crate) file: File,
     pub(crate) rings: Vec<Ring>,
     pub(crate) next: u64,
-    /// Its server is to end.
+    /// Stops its server.
     pub(crate) stopping: Arc<AtomicBool>,
     pub(crate) server: Option<JoinHandle<std::io::Result<()>>>,
-    /// What the user of its server was told of its state.
+    /// The notes to the user of its server about its state.
     pub(crate) notes: Arc<Mutex<Vec<String>>>,
 }
 
@@ -128,7 +128,7 @@ impl Guest {
         guest
     }
 
-    /// Goes on at another server. Its memory and rings stay as they are, and the rings do not run.
+    /// Moves to another server. Its memory and rings stay unchanged, and the rings are stopped.
     pub(crate) fn moves_to(&mut self, server: &Arc<FileServer>) {
         self.stopping = Arc::default();
         let (stream, server, notes) = served(server, Arc::clone(&self.stopping));
@@ -221,7 +221,7 @@ impl Guest {
         Ok(state)
     }
 
-    /// Has its server go on with a state.
+    /// Makes its server restore a state.
     pub(crate) fn loads(&mut self, state: &[u8]) -> vhost::Result<()> {
         let (reader, mut writer) = std::io::pipe().unwrap();
         self.transfers(VhostTransferStateDirection::LOAD, reader.into())?;
@@ -242,9 +242,9 @@ impl Guest {
         Ok(())
     }
 
-    /// What the user of its server was told, as one text.
+    /// The notes to the user of its server, as one text.
     pub(crate) fn notes(&mut self) -> String {
-        // It is told before the next message is read.
+        // The notes are stored before the next message is read.
         let _ = self.front.get_queue_num();
         std::mem::take(&mut *self.notes.lock().unwrap()).join("\n")
     }
@@ -266,7 +266,7 @@ impl Guest {
         self.memory.load(at, Ordering::Acquire).unwrap()
     }
 
-    /// Where the request of a slot is, and behind it its reply.
+    /// The address of a slot's request, followed by its reply.
     pub(crate) fn place(&self, ring: usize, slot: u16) -> u64 {
         self.rings[ring].start + SLOTS + u64::from(slot) * SLOT
     }
@@ -378,7 +378,7 @@ impl Guest {
             if replies.len() == count {
                 return replies;
             }
-            // The next reply is to be told of.
+            // Requests a notification for the next reply.
             let event = start + AVAILABLE + 4 + 2 * u64::from(SIZE * EACH);
             self.write(event, &self.rings[ring].used.to_le_bytes());
             std::sync::atomic::fence(Ordering::SeqCst);
@@ -478,7 +478,7 @@ type Served = (
     Arc<Mutex<Vec<String>>>,
 );
 
-/// A connection to a server in this process, and what its user is told.
+/// A connection to a server in this process, and the notes to its user.
 fn served(server: &Arc<FileServer>, stopping: Arc<AtomicBool>) -> Served {
     let (own, other) = UnixStream::pair().unwrap();
     let server = Arc::clone(server);
@@ -492,7 +492,7 @@ fn served(server: &Arc<FileServer>, stopping: Arc<AtomicBool>) -> Served {
     (own, thread::spawn(serve), notes)
 }
 
-/// What an event is signalled with, which the server does not let block. The thread ends with the test.
+/// The signals of an event, whose descriptor the server makes non-blocking. The thread ends with the test.
 pub(crate) fn events(event: EventFd) -> Receiver<()> {
     let (events, received) = channel();
     thread::spawn(move || {
@@ -520,7 +520,7 @@ pub(crate) fn message(kind: u32, unique: u64, node: u64, body: &[u8]) -> Vec<u8>
     bytes
 }
 
-/// What comes before the data of reads and writes.
+/// The arguments before the data of reads and writes.
 pub(crate) fn io_body(handle: u64, offset: u64, size: u32) -> Vec<u8> {
     let mut body = handle.to_ne_bytes().to_vec();
     body.extend(offset.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! A guest goes on at another server with what the first one knew of it (DEVICE_STATE).
+//! A guest moves to another server, together with its state at the first one (DEVICE_STATE).
 
 use std::io::Read;
 use std::path::Path;
@@ -103,7 +103,7 @@ impl Guest {
         self.asks(UNLINK, ROOT, &name, 0).unwrap();
     }
 
-    /// Takes its state away from its server, which ends, and goes on at another one.
+    /// Saves its state at its server, which ends, and moves to another one.
     fn goes_on_at(&mut self, other: &Arc<FileServer>) -> vhost::Result<()> {
         self.stop();
         let state = self.saves().unwrap();
@@ -122,7 +122,7 @@ impl Guest {
     }
 }
 
-/// Whether the file system of a folder has file handles, for those who may open them.
+/// Whether the file system of a folder has file handles, for privileged users.
 fn has_handles(folder: &Path) -> bool {
     let settings = Settings {
         handles: Handles::Mandatory,
@@ -227,7 +227,7 @@ fn a_client_goes_on_with_its_files_folders_and_lookups() {
             std::fs::read(folder.path().join("below/after")).unwrap(),
             b"moved"
         );
-        // What was forgotten is not known, and what is new has other numbers.
+        // Forgotten nodes are unknown, and new ones have other numbers.
         assert_eq!(guest.is_there(gone.0), Err(Errno::BADF));
         assert_eq!(guest.reads(gone, 0, 1), Err(Errno::BADF));
         assert_eq!(guest.lookup(below, "deep"), Ok(deep));
@@ -268,7 +268,7 @@ fn requests_are_worked_once_by_the_one_server_or_by_the_other() {
             .take(6)
         {
             for nth in 0..48u8 {
-                // What is appended twice is seen.
+                // Data appended twice would be seen.
                 guest.puts_append(file, &[nth; 100]);
             }
             guest.kick(1);
@@ -357,7 +357,7 @@ fn files_without_a_name_are_refused_or_lost_and_kept_by_file_handles() {
         note.starts_with("files that the client knows have no name in the folder (1)"),
         "{note}"
     );
-    // The other server refuses it, and the client goes on at the first one.
+    // The other server refuses it, and the client continues at the first one.
     let mut other = Guest::with(&second);
     assert!(other.loads(&state).is_err());
     let note = other.notes();
@@ -397,7 +397,7 @@ fn files_without_a_name_are_refused_or_lost_and_kept_by_file_handles() {
     if !has_handles(folder.path()) {
         return;
     }
-    // File handles name it as long as the first server keeps it open.
+    // File handles stay valid while the first server keeps it open.
     let migration = Migration {
         mode: MigrationMode::FileHandles,
         ..Migration::default()
@@ -457,7 +457,7 @@ fn a_folder_without_a_file_of_the_client_is_noticed() {
     guest.start();
     assert_eq!(guest.reads(both, 0, 10).unwrap(), b"both");
     assert!(guest.is_there(missing).is_err());
-    // It is there again for who looks it up again.
+    // A new lookup finds it again.
     std::fs::write(two.path().join("below/one"), "two").unwrap();
     let found = guest.lookup(below, "one").unwrap();
     assert_ne!(found, missing);
@@ -526,7 +526,7 @@ fn a_state_that_is_damaged_in_any_way_is_refused_and_the_server_lives() {
     let whole = state.len() - 16;
     let mut taken = 0;
     for round in 0..3000 {
-        // Without its seal, so that the checks and the crate see what differs.
+        // Without its seal, so that the checks and the crate see the differences.
         let mut damaged = state[..whole].to_vec();
         match round % 4 {
             0 => damaged.truncate(random.random_range(0..whole)),
@@ -606,7 +606,7 @@ fn mounts_of_a_state_lead_nowhere() {
         let state = guest.saves().unwrap();
         guest.leaves().unwrap();
         let mut other = Guest::with(&second);
-        // It ends in the table of mounts, and has no seal any more.
+        // It ends in the table of mounts, and no longer has a seal.
         let mut forged = state[..state.len() - 16].to_vec();
         match forged.pop().unwrap() {
             0 => forged.extend([1, 7]),
@@ -653,13 +653,13 @@ fn a_front_end_that_ends_early_or_does_not_keep_to_the_rules_is_told() {
         guest.lookup(ROOT, &name).unwrap();
     }
     let file = guest.create("file").unwrap();
-    // Not while its rings run, and there is nothing to check.
+    // Not while its rings run; then there is no transfer to check.
     assert!(guest.saves().is_err());
     let note = guest.notes();
     assert!(note.contains("has not stopped all queues"), "{note}");
     assert!(guest.front.check_device_state().is_err());
     guest.stop();
-    // It closes its end at once.
+    // It closes its end immediately.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     guest.transfers(save, writer.into()).unwrap();
@@ -676,7 +676,7 @@ fn a_front_end_that_ends_early_or_does_not_keep_to_the_rules_is_told() {
     drop(reader);
     assert!(guest.front.check_device_state().is_err());
     guest.notes();
-    // It does not wait for the end, and goes on.
+    // It does not wait for the end, and continues.
     let (reader, writer) = std::io::pipe().unwrap();
     guest.transfers(save, writer.into()).unwrap();
     guest.start();
@@ -684,7 +684,7 @@ fn a_front_end_that_ends_early_or_does_not_keep_to_the_rules_is_told() {
     guest.writes(file, 0, b"x").unwrap();
     drop(reader);
     guest.stop();
-    // It asks again without a check.
+    // It requests another one without a check.
     let (_reader, writer) = std::io::pipe().unwrap();
     guest.transfers(save, writer.into()).unwrap();
     let state = guest.saves().unwrap();
@@ -780,12 +780,12 @@ fn pages_that_a_server_writes_are_marked_while_the_front_end_copies_them() {
                     .unwrap();
                 bytes
             };
-            // A server may see requests before it is told of them.
+            // A server may see requests before it is notified.
             guest.stop();
             for nth in 0..32 {
                 guest.puts_read(file, nth * 8192, 8192);
             }
-            // What the guest itself writes is not marked by its server.
+            // The server does not mark the guest's own writes.
             let before = memory(guest);
             guest.start();
             // A guest that waits for replies writes to its ring.
@@ -803,7 +803,7 @@ fn pages_that_a_server_writes_are_marked_while_the_front_end_copies_them() {
             });
             differ.map(|page| page + BASE / PAGE).collect::<Vec<u64>>()
         };
-        // Not before it was asked for.
+        // Not before it was requested.
         assert!(!round(&mut guest).is_empty());
         assert!(marked().iter().all(|byte| *byte == 0));
         guest.front.set_features(features | LOG_ALL).unwrap();
@@ -833,13 +833,13 @@ fn names_are_looked_for_before_the_state_is_asked_for_and_kept_up_to_date() {
     let features = super::guest::FEATURES;
     let [kept, removed, moved] =
         ["kept", "removed", "moved"].map(|name| guest.create(name).unwrap());
-    // The front end begins to copy the memory, and the client goes on.
+    // The front end starts to copy the memory, and the client continues.
     guest.front.set_features(features | LOG_ALL).unwrap();
     guest.removes("removed");
     let renamed = [ROOT.to_ne_bytes().as_slice(), b"moved\0elsewhere\0"].concat();
     guest.asks(RENAME, ROOT, &renamed, 0).unwrap();
     let new = guest.create("new").unwrap();
-    // It gives up, and begins again.
+    // It gives up, and starts again.
     guest.front.set_features(features).unwrap();
     guest.front.set_features(features | LOG_ALL).unwrap();
     let newer = guest.create("newer").unwrap();

@@ -126,7 +126,7 @@ const ADDRESSES: Look = Look {
     },
 };
 
-/// The records of what was written.
+/// The records of the written data.
 const STATES: Look = Look::output("files", |run: &Run| {
     let folder = run.work().join("../.local/state/iodyno");
     let names = |folder| std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -58,7 +58,7 @@ const LOGS: Look = Look::output("log files", |run| {
             true => format!("{} bins", line.split(',').count() - 3),
             false => line.replace(' ', ""),
         };
-        // Whether these have values is not what their cases are about.
+        // Whether these have values is irrelevant to their cases.
         let others = name.starts_with("x_slat") || name.starts_with("x_lat.");
         let lines = if others { 0 } else { 4 };
         format!("{name}: {};", joined(text.lines().take(lines).map(line)))
@@ -78,7 +78,7 @@ const EPOCH: Look = Look::output("log files", |run| {
     }
 });
 
-/// Which percentiles of which latency are shown.
+/// The reported percentiles of each latency.
 const PERCENTILES: Look = Look::output("output", |run| {
     let of = |kind: &str| {
         let all = run.value(&format!("/jobs/0/read/{kind}_ns/percentile"));
@@ -101,7 +101,7 @@ const KINDS: Look = Look::output("output", |run| {
     )
 });
 
-/// The calls by which the threads that do the ops are placed, thread by thread.
+/// The calls that place the threads that do the ops, thread by thread.
 const PLACE: Look = Look::calls("system calls", |run| {
     let work = |call: &&Call| call.name == "pwrite64" && call.file.is_some();
     let threads: Vec<u32> = run
