@@ -36,7 +36,7 @@ pub struct Part {
 pub struct Assembly {
     /// UUID of the mirror.
     pub mirror: Uuid,
-    /// Of the newest superblock.
+    /// The generation of the newest superblock.
     pub generation: u64,
     /// The newest generation that all legs that got writes have.
     pub complete: u64,

@@ -14,7 +14,7 @@ pub(crate) enum Searched {
     GoesOn,
     /// The depth is found, and the job ends with it.
     Found,
-    /// Not even one op at a time keeps the limit.
+    /// Even one op at a time exceeds the limit.
     Impossible(WorkerError),
 }
 

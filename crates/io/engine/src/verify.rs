@@ -95,7 +95,7 @@ struct FioRule {
     sum: u16,
     /// Length of the checksum, bytes.
     sum_length: usize,
-    /// Where the header is in the unit.
+    /// Offset of the header in the unit.
     at: usize,
 }
 

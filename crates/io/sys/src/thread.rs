@@ -63,7 +63,7 @@ fn run_delay_ns() -> Option<u64> {
 pub struct RunDelay(Option<File>);
 
 impl RunDelay {
-    /// That of the calling thread, also if another one reads it.
+    /// The run delay of the calling thread, readable from any thread.
     pub fn of_this_thread() -> RunDelay {
         RunDelay(File::open("/proc/thread-self/schedstat").ok())
     }

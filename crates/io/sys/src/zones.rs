@@ -39,7 +39,7 @@ pub enum ZoneKind {
     Conventional,
     /// Sequentially.
     Sequential,
-    /// Not written: it is broken.
+    /// Unwritable: it is broken.
     Broken,
 }
 

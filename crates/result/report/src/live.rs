@@ -10,9 +10,9 @@ use crate::style::{Paint, Style, cut, ended, width};
 enum Detail {
     /// Its rate alone, and errors.
     Rate,
-    /// Also its bandwidth.
+    /// With its bandwidth.
     Bandwidth,
-    /// Also its p99.
+    /// With its p99.
     Latency,
 }
 

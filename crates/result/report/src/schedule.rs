@@ -482,7 +482,7 @@ fn decides(schedule: &Schedule, style: Style) -> String {
         None => format!(
             "{} can decide {comparisons}: the smallest possible p is {:.2e}",
             counted(rounds.into(), "round"),
-            // Of the signed-rank test, two-sided: all differences have one sign.
+            // The least p of the two-sided signed-rank test: all differences have one sign.
             2f64.powi(1 - i32::try_from(rounds.min(1000)).unwrap_or(1000))
         ),
         Some(why) => why.clone(),

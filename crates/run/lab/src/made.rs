@@ -86,7 +86,7 @@ fn share_a_node(one: &Configuration, other: &Configuration) -> bool {
     all || one.nodes.iter().any(|name| other.nodes.contains(name))
 }
 
-/// Where the server of a target's pool runs.
+/// The pinning of the server of a target's pool.
 fn pool_server(provision: &Provision) -> Option<&Pinning> {
     provision.layers.iter().find_map(|layer| match layer {
         Layer::Zfs(zfs) => Some(&zfs.pinning),
@@ -521,7 +521,7 @@ impl<'a> OnNode<'a> {
                     key,
                     path: path.clone(),
                 };
-                // Of each virtual machine.
+                // Facts of each virtual machine.
                 for (name, fact) in target.carry_out(provision, limit, tell)? {
                     let known: &mut String = facts.entry(name).or_default();
                     if !known.is_empty() {

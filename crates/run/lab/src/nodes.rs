@@ -8,7 +8,7 @@ use iodyno_store::Store;
 
 /// The environment of a run.
 pub struct Lab<'a> {
-    /// Where results go.
+    /// The store for results.
     pub store: &'a dyn Store,
     /// The store's files, which no job may use.
     pub store_files: Vec<PathBuf>,

@@ -105,7 +105,7 @@ fn places(target: &Target, job: &Job) -> Vec<PathBuf> {
                 let own = operations.fio.as_ref().and_then(|fio| fio.folder.as_ref());
                 vec![own.map_or_else(|| folder.clone(), |own| folder.join(own))]
             }
-            // They are in the folder itself.
+            // These files are in the folder itself.
             Work::SharedFiles(_) => vec![folder.clone()],
         },
     }

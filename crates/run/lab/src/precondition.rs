@@ -247,8 +247,8 @@ fn removal(mut job: Job) -> Job {
     job
 }
 
-/// The steady state of the PTS: in the last five rounds, the difference of the largest and the smallest rate is at most
-/// 20 % of their mean, and the least-squares line rises or falls by at most 10 % of it.
+/// The steady state of the PTS, over the last five rounds: the difference of the largest and the smallest rate is at
+/// most 20 % of their mean. The least-squares line rises or falls by at most 10 % of the mean.
 fn is_steady(rates: &[f64]) -> bool {
     let Some(window) = rates.last_chunk::<WINDOW>() else {
         return false;

@@ -75,7 +75,7 @@ enum Next {
 /// The time of a workload's trials, with the making of their targets, in this call.
 struct WorkloadTime {
     spent_ns: u64,
-    /// Of the current round.
+    /// Time of the current round.
     round_ns: u64,
     rounds: Timing,
 }

@@ -142,7 +142,7 @@ pub(crate) struct FakeNode<'a> {
     pub(crate) guests: usize,
     /// Whether a server shares each target by virtio-fs.
     pub(crate) share: bool,
-    /// Where it waits for the other node while it makes and undoes storage.
+    /// Where it waits for the other node while making and undoing storage.
     pub(crate) meeting: Option<&'a Meeting>,
     /// Undoing storage fails.
     pub(crate) undoing_fails: Option<Diagnostic>,

@@ -525,7 +525,7 @@ impl<'a> TrialRun<'a> {
                     1 => Cow::Borrowed(&trial),
                     _ => Cow::Owned(by_node.part(place)),
                 };
-                // Of a node without jobs, the time counts in which the others measured.
+                // For a node without jobs, the measured time of the others counts.
                 let own = match trial.parts[place].only_sampled() {
                     true => Cow::Owned(Trial {
                         parts: trial.parts.clone(),

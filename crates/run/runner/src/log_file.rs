@@ -8,7 +8,7 @@ use iodyno_guard::{append_output, create_output};
 
 use crate::log_compression::Compressed;
 
-/// Where the lines of a log go, many at a time.
+/// The destination of a log's lines, many at a time.
 #[derive(Debug)]
 enum Sink {
     Plain(File),

@@ -57,7 +57,7 @@ pub trait Launcher: Debug + Sync {
 /// How a node elsewhere is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connection {
-    /// Where the node is, for messages: `ssh://10.0.0.1`.
+    /// The node's address, for messages: `ssh://10.0.0.1`.
     pub to: String,
     /// The longest time from the start of a process to its first message, ns.
     pub hello_ns: u64,

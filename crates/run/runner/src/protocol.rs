@@ -215,7 +215,7 @@ pub struct Examined {
     pub targets: Vec<KnownTarget>,
     /// The storage stacks, in order.
     pub stacks: Vec<TargetInfo>,
-    /// Where the paths to be found lead, in order, or why that is unknown.
+    /// The targets of the requested paths, in order, or why they are unknown.
     pub found: Vec<Result<FoundPath, String>>,
     /// What the trials would do to their targets, in order.
     pub forecasts: Vec<Forecast>,

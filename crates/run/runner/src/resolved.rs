@@ -26,7 +26,7 @@ pub struct ResolvedFile {
     pub existing: Option<u64>,
     /// Its kind.
     pub kind: FileKind,
-    /// Where the clone's region begins, bytes.
+    /// Start of the clone's region, bytes.
     pub base: u64,
     /// The region's length, bytes; at least one block.
     pub length: u64,

@@ -56,7 +56,7 @@ pub enum RunnerError {
     /// The connection failed, or the peer does not answer as a node.
     #[error("cannot connect to a node at {to}: {why}")]
     NotConnected {
-        /// Where it is.
+        /// Its address.
         to: String,
         /// The message of the connection or of the peer.
         why: String,
@@ -474,7 +474,7 @@ impl<'a> Member<'a> {
         }
         let message = match self.session.as_mut()?.poll() {
             Ok(message) => message?,
-            // That it was stopped before its first message is not its fault, and not the cause.
+            // A stop before its first message is not its fault, and not the cause.
             Err(_) if self.phase == Phase::Connecting && self.stopped == StopRequest::Abort => {
                 let end = self.faults.take().unwrap_or_else(TrialEnd::withdrawn);
                 self.end = Some(Ok(end));

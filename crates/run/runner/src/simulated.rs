@@ -48,7 +48,7 @@ pub(crate) struct DiskWatch {
 }
 
 impl DiskWatch {
-    /// Of the disks that these clones share.
+    /// Watches the disks that these clones share.
     pub(crate) fn new<'a>(specs: impl Iterator<Item = &'a CloneSpec>) -> DiskWatch {
         let mut observers: Vec<SimObserver> = Vec::new();
         for spec in specs {
@@ -110,7 +110,7 @@ fn unconnected(spec: &CloneSpec, target: Option<&SimTarget>) -> Option<SimTarget
     }
 }
 
-/// Where the files of a clone begin on the device.
+/// The start of each of a clone's files on the device.
 fn places(spec: &CloneSpec, end: &mut u64) -> Vec<u64> {
     let place = |file: &iodyno_engine::JobFile| {
         let place = *end;

@@ -387,7 +387,7 @@ impl SocketFolder {
     /// The prefix of its name.
     const PREFIX: &str = "iodyno-ssh-";
 
-    /// Where such folders are. The path is short: that of a socket has at most 107 bytes.
+    /// The parent of such folders. The path is short, because a socket path has at most 107 bytes.
     fn parent() -> PathBuf {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         runtime
@@ -402,9 +402,9 @@ impl SocketFolder {
                 .file_name()
                 .to_string_lossy()
                 .starts_with(Self::PREFIX);
-            // That of another user cannot be opened.
+            // Another user's folder cannot be opened.
             if named && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                // The lock is held until the folder is removed, so that it is not taken for a new one.
+                // The lock is held until the folder is removed, so that it is not mistaken for a new one.
                 if let Ok(_lock) = Self::lock(&entry.path()) {
                     let _ = fs::remove_dir_all(entry.path());
                 }

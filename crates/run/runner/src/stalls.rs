@@ -63,7 +63,7 @@ fn merged(mut all: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     merged
 }
 
-/// Those of at least some length: the given one, or more if there are too many.
+/// Stalls of at least some length: the given one, or more if there are too many.
 fn longest(mut list: Vec<(u64, u64)>, mut least_ns: u64) -> Stalls {
     list.retain(|(_, span_ns)| *span_ns >= least_ns.max(1));
     while list.len() > Stalls::MOST {

@@ -50,7 +50,7 @@ pub(crate) struct VerifyRecords {
 /// A trial's last writes to a region of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Region {
-    /// Where it begins, bytes.
+    /// Its start, bytes.
     pub(crate) base: u64,
     /// Size of a unit, bytes.
     pub(crate) unit: u64,
@@ -358,7 +358,7 @@ struct Subject {
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     records: Option<VerifyRecords>,
-    /// By the path in the clones.
+    /// By path, as named by the clones.
     subjects: HashMap<PathBuf, Subject>,
     /// Every range that a clone may write: the clone (its index), the identity of the file, and the range in bytes.
     writers: Vec<(usize, String, Range<u64>)>,
@@ -738,7 +738,7 @@ mod tests {
         assert_eq!(units(&records, 512..4608), None);
         assert_eq!(records.recorded(SUBJECT, 0..8192, 512), None);
         assert_eq!(records.recorded("file 1 3", 0..8192, 4096), None);
-        // Not even if their names in the folder were equal.
+        // The same with equal names in the folder.
         fs::copy(records.at(SUBJECT), records.at("file 1 3")).unwrap();
         assert_eq!(records.recorded("file 1 3", 0..8192, 4096), None);
         records.forget("file 1 3", &[]).unwrap();

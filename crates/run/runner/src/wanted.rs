@@ -18,7 +18,7 @@ pub(crate) struct Wanted {
     pub(crate) kind: FileKind,
     /// Its length, if it exists, bytes.
     pub(crate) existing: Option<u64>,
-    /// The first job that wants it.
+    /// The first job that needs it.
     pub(crate) job: usize,
     pub(crate) intent: Intent,
     /// What the jobs' own ops do with it, apart from verifying their own writes.

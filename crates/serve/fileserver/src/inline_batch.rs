@@ -55,7 +55,7 @@ struct BatchState<R> {
 }
 
 impl<R: Request> InlineBatch<R> {
-    /// Of a new queue.
+    /// Creates the batch of a new queue.
     pub(crate) fn new(client: Arc<Client>) -> Arc<InlineBatch<R>> {
         InlineBatch::with(client, Vec::new(), Arc::default())
     }

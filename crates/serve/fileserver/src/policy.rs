@@ -114,7 +114,7 @@ impl FromStr for Policy {
 /// How a request can be processed without blocking the thread of its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// Not at all.
+    /// It cannot.
     Blocks,
     /// By trying to read this many bytes from the page cache.
     Cached(u32),
@@ -797,7 +797,7 @@ mod tests {
         let [transferred, _, pooled, inline] = ways(&batch, &estimates);
         assert_eq!((transferred.len(), pooled.len()), (0, batch.len() - 1));
         assert_eq!(inline, [batch.len() - 1]);
-        // Not even if it comes alone.
+        // A lone request is not inlined either.
         let mut division = Division::default();
         let mut alone = |estimates: &Estimates| {
             let mut dispatcher = Dispatcher::new(Policy::Adaptive);

@@ -38,7 +38,7 @@ enum Ring<R> {
 
 /// The credentials of writes that clear the set-user-id bits of their file: the server's, without `CAP_FSETID`.
 enum Unprivileged {
-    /// They were not needed so far.
+    /// Not needed so far.
     Unused,
     There(Credentials),
     /// The ring cannot use them, so the pool executes such writes.
@@ -74,7 +74,7 @@ pub(crate) struct QueueWorker<R: Request> {
 }
 
 impl<R: Request> QueueWorker<R> {
-    /// To be used by one thread only, which makes its ring. `prompt`: its requests are never handed over.
+    /// For use by one thread only, which creates its ring. `prompt`: its requests are never handed over.
     pub(crate) fn new(batch: Arc<InlineBatch<R>>, prompt: bool) -> QueueWorker<R> {
         let client = Arc::clone(batch.client());
         let policy = match prompt {
@@ -192,7 +192,7 @@ impl<R: Request> QueueWorker<R> {
                 break Ok(found);
             }
         };
-        // They wait for storage.
+        // The remaining parts wait for storage.
         self.client.hand_over(rests.into_iter());
         turned
     }

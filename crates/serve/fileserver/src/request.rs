@@ -32,7 +32,8 @@ pub struct Head {
 }
 
 impl Head {
-    /// Of a message that begins with these bytes. `None`: it is too short for a header, and cannot be answered.
+    /// Parses the head of a message with these first bytes. `None`: it is too short for a header, and cannot be
+    /// answered.
     #[must_use]
     pub fn of(beginning: &[u8], readable: usize, writable: usize) -> Option<Head> {
         if beginning.len() < HEADER || readable < HEADER {

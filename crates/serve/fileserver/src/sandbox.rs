@@ -33,7 +33,7 @@ const STOP: u8 = b's';
 /// What a process in a sandbox can still reach of the host.
 #[derive(Debug)]
 pub struct SandboxChild {
-    /// Where the folder is.
+    /// The path of the folder.
     pub(crate) root: PathBuf,
     /// Its prefix in the list of mounts.
     pub(crate) prefix: Option<String>,
@@ -45,9 +45,9 @@ pub struct SandboxChild {
 /// One of the two processes of [`split`].
 #[derive(Debug)]
 pub enum Side {
-    /// That which stays outside.
+    /// The process that stays outside.
     Outside(SandboxParent),
-    /// That which enters.
+    /// The process that enters.
     Inside(Link),
 }
 
@@ -63,7 +63,7 @@ pub struct SandboxParent {
 pub enum Ended {
     /// With this exit code.
     Exited(u8),
-    /// By this signal.
+    /// Killed by this signal.
     Killed(i32),
 }
 

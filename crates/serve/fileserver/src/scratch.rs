@@ -16,7 +16,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemory, GuestMemoryMmap};
 use crate::buffers::Buffers;
 use crate::request::{MOST_DATA, MOST_OTHER, REPLY_HEADER};
 
-/// Where the parts of the ring, the message and the reply are.
+/// Addresses of the parts of the ring, the message and the reply.
 const TABLE: u64 = 0x1000;
 const AVAILABLE: u64 = TABLE + 0x100;
 const USED: u64 = TABLE + 0x200;

@@ -559,7 +559,7 @@ mod tests {
     fn no_part_of_a_sealed_state_is_taken_for_it_and_no_byte_can_differ() {
         let whole = sealed(bytes(contents()));
         for length in 0..whole.len() {
-            // That without its seal is whole.
+            // The state without its seal is valid.
             let fits = length == whole.len() - SEALED;
             let part = checked(&whole[..length], ACCEPTED);
             assert_eq!(part.is_ok(), fits, "{length}");

@@ -100,11 +100,11 @@ struct OfOpcode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
-    /// By the rings of a virtual machine monitor.
+    /// The rings of a virtual machine monitor.
     VhostUser,
-    /// By `/dev/fuse`.
+    /// `/dev/fuse`.
     Device,
-    /// By FUSE over io_uring.
+    /// FUSE over io_uring.
     #[serde(rename = "io_uring")]
     IoUring,
 }
@@ -118,14 +118,14 @@ pub struct Stats {
     substitutes: AtomicU64,
 }
 
-/// A request that was worked.
+/// An executed request.
 #[derive(Debug, Clone, Copy)]
 pub struct Worked {
     /// Its opcode.
     pub opcode: u32,
-    /// By the thread of its queue.
+    /// In the thread of its queue.
     pub inline: bool,
-    /// By the kernel, while that thread went on.
+    /// By the kernel, while that thread continued.
     pub transferred: bool,
     /// It ended with an error that is not part of normal operation: neither `ENOENT` nor a missing feature counts.
     pub failed: bool,
@@ -255,7 +255,7 @@ struct Seen {
 struct BatchesSeen {
     count: u64,
     mean: f64,
-    /// Of at least `from` requests and less than twice as many.
+    /// Batches of at least `from` requests and less than twice as many.
     sizes: Vec<SizeSeen>,
 }
 

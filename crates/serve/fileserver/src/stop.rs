@@ -22,10 +22,10 @@ struct Stopping {
 }
 
 impl Stop {
-    /// Of a server that runs.
+    /// Creates the handle of a running server.
     ///
     /// # Errors
-    /// As eventfd(2).
+    /// Those of eventfd(2).
     pub fn new() -> io::Result<Stop> {
         Ok(Stop(Arc::new(Stopping {
             stopping: Arc::default(),

@@ -86,13 +86,13 @@ struct Starting {
 }
 
 impl Starting {
-    /// Starts a thread, which has this batch first.
+    /// Starts a thread with this first batch.
     fn start(&self, batch: Arc<InlineBatch<GuestRequest>>) -> io::Result<()> {
         let mut threads = self.threads.all();
         let Some(threads) = threads.as_mut() else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        // Those that have ended.
+        // Ended threads.
         threads.retain(|thread| !thread.is_finished());
         let (own, named) = (self.clone(), format!("ring {}", self.number));
         let thread = thread::Builder::new().name(named);
@@ -183,7 +183,7 @@ fn work_ring(
         let early = std::mem::take(&mut ring.state().early);
         worker.work(batch, early, in_flight, || ring.notify())?;
     }
-    // Of chains that could not be answered.
+    // For chains that could not be answered.
     ring.notify();
     Ok(())
 }
@@ -196,7 +196,7 @@ struct FileDevice {
     /// Rings that have a thread.
     started: Vec<bool>,
     threads: Arc<Threads>,
-    /// That of its messages.
+    /// The socket of its messages.
     socket: UnixStream,
     preparation: Option<Preparation>,
     transfer: Option<Transfer>,

@@ -1,4 +1,5 @@
-//! The thread that looks at the queues of a server ([`crate::inline_batch`]). While no queue is worked, it sleeps.
+//! The watchdog thread, which checks the queues of a server ([`crate::inline_batch`]). While all queues are idle, it
+//! sleeps.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -105,7 +106,7 @@ impl Watchdog {
         }
         shared.awake.fetch_add(1, Ordering::SeqCst);
         if shared.asleep.load(Ordering::SeqCst) {
-            // Under the lock, so that it is not between its look and its sleep.
+            // Under the lock, so that it is not between its check and its sleep.
             drop(shared.state());
             shared.changed.notify_one();
         }

@@ -54,7 +54,7 @@ fn waited_ns(before: &Usage, after: &Usage, service_ns: u64) -> u64 {
     }
 }
 
-/// How a request was worked.
+/// Where a request ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Worker {
     Queue,

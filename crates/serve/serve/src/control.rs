@@ -92,7 +92,7 @@ pub enum ControlReply {
     Note(String),
     /// Done.
     Done,
-    /// Not done.
+    /// It failed.
     Failed {
         /// Why.
         faults: Vec<Diagnostic>,
@@ -148,7 +148,7 @@ pub struct LegLine {
 pub struct Served {
     /// Its process.
     pub pid: u32,
-    /// Where clients connect.
+    /// The addresses for clients.
     pub uris: Vec<String>,
     /// Whether no leg accepted the record that one failed: then every request fails.
     pub halted: bool,

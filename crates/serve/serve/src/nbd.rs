@@ -165,7 +165,7 @@ pub enum Command {
     Flush,
     /// Ends the connection without a reply.
     Disconnect,
-    /// Not valid: the reply is this error of the protocol.
+    /// Invalid: the reply is this NBD error.
     Invalid(u32),
 }
 

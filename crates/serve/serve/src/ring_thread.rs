@@ -51,7 +51,7 @@ pub(crate) struct Setup {
 #[derive(Debug)]
 pub(crate) struct DiskRing {
     pub(crate) ring: Ring,
-    /// By the head of their chain, in flight or not.
+    /// Requests by the head of their chain, in flight or not.
     requests: Vec<RequestState>,
     /// Requests may be waiting.
     due: bool,
@@ -175,7 +175,7 @@ pub(crate) struct RingThread {
     commands: Receiver<RingCommand>,
     stopping: Arc<AtomicBool>,
     rings: Rings,
-    /// Of all requests in flight.
+    /// Total of all requests in flight.
     bytes: usize,
 }
 

@@ -78,7 +78,7 @@ pub fn serve(
     }
 }
 
-/// Where a ring is.
+/// The owner of a ring.
 #[derive(Debug)]
 enum RingHome {
     /// Stopped.

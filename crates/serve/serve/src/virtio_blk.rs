@@ -25,7 +25,7 @@ const LONGEST_DISCARD: u32 = (1 << 30) / SECTOR as u32;
 const ID_BYTES: usize = 20;
 /// Bytes of the configuration that have a meaning here.
 const CONFIG_BYTES: usize = 60;
-/// Where the configuration has the byte that switches the write cache.
+/// Offset of the byte in the configuration that switches the write cache.
 const CONFIG_WRITEBACK: usize = 32;
 
 const IN: u32 = 0;

@@ -168,7 +168,7 @@ pub enum Event {
 pub enum Buffer {
     /// None: a flush.
     None,
-    /// That of a client's request.
+    /// The buffer of a client's request.
     Client(u64),
     /// One of the task's own: a copy has one, number 0; a scrub has one for each leg.
     Own {
@@ -355,7 +355,7 @@ pub enum Notice {
 
 /// Chooses the leg of a read.
 pub trait Choose {
-    /// One of `legs`, which has at least one.
+    /// Chooses one of `legs`, which has at least one.
     fn choose(&mut self, offset: u64, length: u32, legs: LegSet) -> usize;
 }
 

@@ -34,7 +34,7 @@ impl ReadPolicy for LeastPending {
     }
 }
 
-/// Of two random legs the one with fewer requests, issued or queued (M. Mitzenmacher, "The power of two choices in
+/// The one of two random legs with fewer requests, issued or queued (M. Mitzenmacher, "The power of two choices in
 /// randomized load balancing", 2001).
 #[derive(Debug, Clone)]
 pub struct PowerOfTwo {

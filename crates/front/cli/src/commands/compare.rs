@@ -255,7 +255,7 @@ pub(crate) fn exit_of(result: &CompareResult, fail_on: Option<FailOn>) -> Exit {
 enum Layout {
     /// The closing table of the run's experiment.
     OfRun,
-    /// That of a published table.
+    /// The layout of a published table.
     Published(ClosingTable),
 }
 

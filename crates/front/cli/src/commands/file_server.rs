@@ -342,7 +342,7 @@ fn not_entered(error: std::io::Error) -> Failure {
 /// A copy of an inherited socket that listens.
 fn inherited(number: i32) -> std::io::Result<UnixListener> {
     let socket = UnixListener::from(iodyno_fileserver::inherited(number)?);
-    // Also that it is a Unix socket.
+    // Fails unless it is a Unix socket.
     socket.local_addr()?;
     Ok(socket)
 }

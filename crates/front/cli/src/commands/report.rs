@@ -99,7 +99,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 /// The runs of a report with data of their trials.
 struct Results {
     runs: Vec<Run>,
-    /// Of all ended or imported trials, with the names of their runs.
+    /// Observations of all ended or imported trials, with the names of their runs.
     trials: Vec<Observation>,
     /// `None` if a single run has nothing to compare.
     judged: Option<CompareResult>,
@@ -107,7 +107,7 @@ struct Results {
     latencies: Vec<(Cell, Direction, Histogram)>,
     /// The trials with the median result: one of each cell.
     medians: Vec<Chosen>,
-    /// Where figures show each cell.
+    /// The place of each cell in the figures.
     places: BTreeMap<Cell, Place>,
     /// The imported trials with a series that have the median result: one of each cell.
     imported: Vec<Course>,

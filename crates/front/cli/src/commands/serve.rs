@@ -170,7 +170,7 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         seed: 1,
     };
     let mut halted = false;
-    // By leg: the ranges that it failed to read.
+    // Number of unreadable ranges by leg.
     let mut repaired: BTreeMap<usize, u64> = BTreeMap::new();
     let mut notice = |notice: Notice, names: &[String]| {
         halted |= notice == Notice::Halted;

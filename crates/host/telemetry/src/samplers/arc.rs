@@ -21,7 +21,7 @@ pub(crate) enum Arc {
     File(Text),
     /// zfs-fuse: one file for each, in this folder.
     Folder(PathBuf),
-    /// They are not available, for this reason.
+    /// Unavailable, for this reason.
     Missing(String),
 }
 

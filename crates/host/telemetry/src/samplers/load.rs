@@ -41,7 +41,7 @@ impl Sampler for Load {
     }
 }
 
-/// Of /proc/stat the number of tasks that wait for I/O, and since boot the numbers of context switches and of new
+/// From /proc/stat: the number of tasks that wait for I/O, and since boot the numbers of context switches and of new
 /// tasks.
 fn scheduled(text: &str) -> [Option<u64>; 3] {
     // They follow long lines of interrupts.

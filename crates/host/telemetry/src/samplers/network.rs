@@ -54,7 +54,7 @@ fn read(text: &str, into: &mut Readings) -> Result<(), String> {
     Ok(())
 }
 
-/// Of an interface's 16 counters the first four of both directions: bytes, packets, errors and drops.
+/// The first four of an interface's 16 counters for both directions: bytes, packets, errors and drops.
 fn counters(text: &str) -> Option<[u64; NETWORK.len()]> {
     let mut all = [0; 16];
     let mut words = text.split_ascii_whitespace();

@@ -8,7 +8,7 @@ use iodyno_host::{Roots, counters, stack};
 
 use super::pool_text::PoolReport;
 
-/// Where the name of a device in a report can be a link to it; `zpool` prints the last component only.
+/// Folders in which a report's device name can be a link to the device; `zpool` prints only the last component.
 const FOLDERS: [&str; 8] = [
     "dev",
     "dev/disk/by-id",

@@ -64,8 +64,8 @@ impl<const N: usize> ProcessTree<N> {
         self.entries.contains_key(&pid)
     }
 
-    /// Updates the counts of a known process. `false`: it is not known, or its counts decreased, so that it is
-    /// another process with the same id; the caller then inserts it.
+    /// Updates the counts of a known process. `false`: it is unknown, or its counts decreased because another process
+    /// reuses the id; the caller then inserts it.
     pub(super) fn update(&mut self, pid: u32, counts: [u64; N]) -> bool {
         let Some(entry) = self.entries.get_mut(&pid) else {
             return false;

@@ -24,7 +24,7 @@ const ECANCELED: i32 = 125;
 impl<B: Backend, C: Clock> Driver<'_, B, C> {
     /// Records how long completions of this turn, which requested at least `min`, may have been undetected: the time
     /// since the last check for completions, and the duration of submission. If one entry submits and waits, submission
-    /// is assumed to take as long per op as in the fastest entry so far, because the kernel ends a wait with the first
+    /// is assumed to take as long per op as in the fastest entry so far: the kernel ends a wait with the first
     /// completion. `waited_ns`: the wait for a CPU since it was last read; earlier waits are already part of the time
     /// since the last check.
     #[inline]

@@ -41,8 +41,7 @@ pub struct SharedFilesState {
     most_events: u64,
     counters: Counters,
     locks: Option<BlockLocks>,
-    /// Where filling of each file begins, bytes ([`SharedMode::Prepare`]); the length of the file if it is long
-    /// enough.
+    /// Where to start filling each file, bytes ([`SharedMode::Prepare`]); the length of the file if it is long enough.
     filled: Box<[u64]>,
     /// Files that are synced at the end.
     synced_at_end: Box<[u32]>,

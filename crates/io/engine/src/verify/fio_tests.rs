@@ -85,7 +85,7 @@ fn block_of_fio(format: HeaderFormat, offset: u64, write: u64, length: usize) ->
         HeaderFormat::Fio => {
             header.extend(write.to_le_bytes());
             header.extend(1u16.to_le_bytes());
-            // Not used: whatever the buffer contained.
+            // Unused: arbitrary content of the buffer.
             header.extend([0x5a, 0xa5]);
         }
         _ => {
@@ -166,7 +166,7 @@ fn checksums_have_the_values_of_their_definitions() {
 
 #[test]
 fn a_hash_pads_data_of_any_length() {
-    // Of each length around the ends of blocks: other data, another sum; and the end of the last block is in it.
+    // For each length around the ends of blocks: other data give another sum, which covers the end of the last block.
     let data: Vec<u8> = (0..300u32).map(|byte| (byte * 7 + 3) as u8).collect();
     for checksum in [Checksum::Sha256, Checksum::Sha512] {
         let mut seen = std::collections::HashSet::new();

@@ -68,7 +68,7 @@ pub(super) struct Label(usize);
 #[derive(Debug, Default)]
 pub(super) struct Assembler {
     code: Vec<u64>,
-    /// Where each label is.
+    /// The position of each label.
     labels: Vec<Option<usize>>,
     /// Jumps, with the label that each leads to.
     jumps: Vec<(usize, Label)>,

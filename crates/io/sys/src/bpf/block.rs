@@ -119,7 +119,7 @@ pub enum TraceError {
 }
 
 impl TraceError {
-    /// Of a call that needs a permission.
+    /// The error of a call that needs a permission.
     fn of(error: io::Error) -> TraceError {
         match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => TraceError::NotPermitted(error),
@@ -140,7 +140,7 @@ impl From<LoadError> for TraceError {
 /// A block device's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Device {
-    /// Of its driver.
+    /// The major number of its driver.
     pub major: u32,
     /// Among the driver's.
     pub minor: u32,
@@ -274,8 +274,8 @@ impl Fields {
         })
     }
 
-    /// Of the request that is the tracepoint's first argument: `R6` = the request, `R7` = the number of its device, and
-    /// its place on the stack. Jumps to `out` if it is of another device.
+    /// Loads the request that is the tracepoint's first argument: `R6` = the request, `R7` = the number of its device,
+    /// and its place on the stack. Jumps to `out` if it is of another device.
     fn identify(&self, a: &mut Assembler, devices: &[Device], out: Label) {
         a.load(Eight, R6, R1, 0);
         a.load(Eight, R2, R6, self.queue);

@@ -41,7 +41,7 @@ const DEPTH: u32 = 8;
 pub struct Btf {
     words: Vec<u32>,
     strings: Vec<u8>,
-    /// Where each type begins in `words`; the first has id 1, because 0 is `void`.
+    /// The start of each type in `words`; the first has id 1, because 0 is `void`.
     types: Vec<usize>,
 }
 

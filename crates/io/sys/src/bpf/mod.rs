@@ -159,7 +159,7 @@ impl Map {
         })
     }
 
-    /// Adds the values of all CPUs to the words of `into`, which has as many as a value.
+    /// Adds the values of all CPUs to the words of `into`, which has the length of a value.
     fn add_to(&self, key: u32, into: &mut [u64]) -> io::Result<()> {
         let words = self.value_bytes / 8;
         let mut values = vec![0u64; words * self.copies];

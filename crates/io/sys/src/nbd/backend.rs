@@ -32,7 +32,7 @@ pub struct NbdBackend {
     clock: MonotonicClock,
     /// Writes are durable when they complete.
     fua: bool,
-    /// Not yet sent completely, oldest first.
+    /// Ops not yet sent completely, oldest first.
     prepared: VecDeque<Slot>,
     /// Bytes of the oldest prepared request that were sent.
     sent: usize,

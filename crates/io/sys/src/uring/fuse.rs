@@ -57,11 +57,11 @@ pub struct FuseEntry {
     unique: u64,
     memory: Arena,
     request: Place,
-    /// Where the reply begins.
+    /// The position of the reply.
     reply: Range<usize>,
 }
 
-/// Where a request is.
+/// The position of a request.
 #[derive(Debug)]
 enum Place {
     /// In the memory of the entry.

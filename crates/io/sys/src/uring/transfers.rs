@@ -29,7 +29,7 @@ pub enum TransferMemory {
 }
 
 impl TransferMemory {
-    /// Where the kernel finds it. `None`: a range is not within it.
+    /// Its address ranges for the kernel. `None`: a range is out of bounds.
     fn vectors(&mut self) -> Option<Vec<libc::iovec>> {
         let vector = |start: *mut u8, length| libc::iovec {
             iov_base: start.cast(),

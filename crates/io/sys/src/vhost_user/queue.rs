@@ -32,7 +32,7 @@ pub(super) struct Queue {
 #[derive(Debug)]
 struct Shared {
     ring: Ring,
-    /// By their first slots.
+    /// Ordered by their first slots.
     users: Vec<User>,
 }
 

@@ -30,7 +30,7 @@ enum Detail {
 
 const DETAILS: [Detail; 4] = [Detail::Words, Detail::Ratio, Detail::Sign, Detail::Bare];
 
-/// Where the sides are.
+/// The place of the sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sides {
     Columns,

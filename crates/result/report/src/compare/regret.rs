@@ -226,7 +226,7 @@ object!(RegretView<'a>(regret in &'a Regret) {
     name: regret.name,
     // The dimension of the columns, such as `configuration`.
     dimension: regret.dimension,
-    // Those in which all cells have all columns.
+    // Rounds in which all cells have all columns.
     rounds: regret.rounds,
     margin: regret.margin,
     columns: list(&regret.columns, ColumnView),

@@ -25,7 +25,7 @@ pub(super) struct ViewModel {
     pub(super) candidates: Vec<Candidate>,
     /// The dimensions that distinguish the rows.
     pub(super) dimensions: Vec<String>,
-    /// Those that are printed as columns, by their place among [`ViewModel::dimensions`].
+    /// Dimensions printed as columns, by their index in [`ViewModel::dimensions`].
     pub(super) across: Vec<usize>,
     /// Whether all sides of a row belong into one table, however many there are.
     pub(super) pivots: bool,

@@ -176,7 +176,7 @@ object!(SampledView<'a>(node in &'a SampledNode) {
 
 object!(CommonWindow<'a>(window in &'a Point) {
     start_ns: window.start_ns,
-    // Of the whole frames in it.
+    // Span of the whole frames in it.
     span_ns: window.span_ns,
     ops_per_s: window.iops,
     bytes_per_s: window.bytes_per_s,
@@ -338,7 +338,7 @@ object!(CpuView<'a>(summary in &'a Summary) {
     iops_per_core: summary.cpu.iops_per_core(),
     // Share of the worker threads' time in which they were ready to run and waited for a CPU.
     worker_run_delay_share: summary.cpu.run_delay,
-    // Of all processes under test.
+    // Total of all processes under test.
     server_cores [opt]: summary.server_cores(),
     server_ns_per_op [opt]: summary.server_ns_per_op(),
 });
@@ -348,7 +348,7 @@ object!(DeviceView<'a>(device in &'a DeviceSummary) {
     name: device.name,
     // Whether it is the lowest known device.
     lowest: device.lowest,
-    // Not with io_uring_cmd, which bypasses the statistics of block devices.
+    // Absent with io_uring_cmd, which bypasses the statistics of block devices.
     busy_percent [opt]: device.busy_percent,
     read_bytes: device.bytes[0],
     written_bytes: device.bytes[1],

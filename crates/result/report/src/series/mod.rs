@@ -29,7 +29,7 @@ pub struct TrialClock {
     pub steps: Vec<StepTime>,
     /// Wall clock at 0, ms since 1970; `None` if unknown.
     pub start_unix_ms: Option<u64>,
-    /// Of the wall clock in text, seconds east of Greenwich.
+    /// Offset of the local time in texts, seconds east of Greenwich.
     pub utc_offset_s: i32,
 }
 

@@ -44,7 +44,7 @@ fn plain(text: &str) -> bool {
     text.trim() == text && !text.chars().any(|c| steers(c) || ";#$\\'".contains(c))
 }
 
-/// Where the files of the jobs are.
+/// The location of the jobs' files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
     /// In this folder, which is the trial's own.

@@ -485,7 +485,7 @@ impl Session<'_> {
         format!("fio on {} was {}", self.to, Death::Signal(code - SIGNAL))
     }
 
-    /// Where the jobs' files are. Makes the trial's folder if the target is a folder.
+    /// The location of the jobs' files. Makes the trial's folder if the target is a folder.
     fn place(&mut self, plan: &BoundPlan) -> Result<Place, PrepareError> {
         let path = job_file::target(plan).map_err(|fault| PrepareError::Unprepared(vec![fault]))?;
         let kind = self.look(path)?;

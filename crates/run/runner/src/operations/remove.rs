@@ -144,7 +144,7 @@ fn within(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
         match fs::openat2(parent, name, flags, Mode::empty(), resolve) {
             // A rename on the host interfered: try again.
             Err(Errno::AGAIN | Errno::INTR) => continue,
-            // Not supported by kernels before 5.6 and by some sandboxes.
+            // Unsupported by kernels before 5.6 and by some sandboxes.
             Err(Errno::NOSYS | Errno::PERM) => {}
             other => return other,
         }

@@ -136,7 +136,7 @@ fn a_sequence_with_gaps_ends_before_a_part_of_a_block() {
         job.work.blocks_mut().unwrap().passes.loops = 2;
         check(job.clone(), all, 2 * budget * MIB);
     }
-    // Where the region is a part of the file, a gap beyond its end ends the pass.
+    // If the region is a part of the file, a gap beyond its end ends the pass.
     let mut part = sized("old", bytes(7 * MIB));
     let blocks = part.work.blocks_mut().unwrap();
     blocks.access.block_sizes = PerDirection::all(BlockSizes::Fixed(MIB));
@@ -202,7 +202,7 @@ fn offset_increment_sets_the_start_of_each_clone() {
         &[&[(0, 100 * MIB)], &[(50 * MIB, 50 * MIB)]],
         100 * MIB,
     );
-    // Of a new file, its length without an offset.
+    // For a new file: its length without an offset.
     let mut job = sized("new", bytes(MIB));
     job.clones = 2;
     job.work.blocks_mut().unwrap().extent.offset_increment = Amount::Percent(50.0);

@@ -157,7 +157,7 @@ struct Requests {
 struct Table {
     in_flight: HashMap<u64, InFlight>,
     next: u64,
-    /// Of all requests in flight.
+    /// Total of all requests in flight.
     bytes: usize,
     buffers: BufferPool<SPARE_BYTES>,
     ended: bool,
@@ -328,7 +328,7 @@ struct MirrorAccess {
     access: Access,
     offset: u64,
     length: u32,
-    /// Where in the message the bytes of a write are; empty: zeros.
+    /// The range of a write's data in the message; empty: zeros.
     payload: Range<usize>,
     holes: bool,
     answer: Answer,

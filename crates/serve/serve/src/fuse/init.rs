@@ -8,7 +8,7 @@ const WRITEBACK: u32 = 1 << 16;
 /// Flags in the second word.
 const PASSTHROUGH: u32 = 1 << 5;
 const IO_URING: u32 = 1 << 9;
-/// Where the words are, in the request and in the reply.
+/// Offsets of the words in the request and in the reply.
 const OFFERED: usize = HEADER + 12;
 const OFFERED_MORE: usize = HEADER + 16;
 const AGREED: usize = REPLY_HEADER + 12;

@@ -17,11 +17,11 @@ pub use session::{Message, Session, SpawnReader, Worker};
 /// The transport of the kernel's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// By io_uring if the kernel has it, otherwise by `/dev/fuse`.
+    /// io_uring if the kernel supports it, otherwise `/dev/fuse`.
     Auto,
-    /// By `/dev/fuse`.
+    /// `/dev/fuse`.
     Device,
-    /// By io_uring.
+    /// io_uring.
     IoUring,
 }
 
@@ -39,9 +39,9 @@ pub struct Wanted {
 /// The transport that a session uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Used {
-    /// By `/dev/fuse`; because io_uring was wanted and is not there for this reason.
+    /// `/dev/fuse`; with the reason if io_uring was wanted and is unavailable.
     Device(Option<String>),
-    /// By io_uring, to this number of threads.
+    /// io_uring, with this number of threads.
     IoUring(usize),
 }
 

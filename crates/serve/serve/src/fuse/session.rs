@@ -272,7 +272,7 @@ impl Drop for Message {
         if self.shared.in_flight.fetch_sub(1, Ordering::AcqRel) == 1
             && self.shared.stopping.load(Ordering::Acquire)
         {
-            // Under the lock, so that it is not between a look and a wait.
+            // Under the lock, so that it is not between a check and a wait.
             self.shared.change(|_| ());
         }
     }
