@@ -218,9 +218,9 @@ impl Files {
         written
     }
 
-    /// Like [`Self::lend`], for a write that clears set-user-id bits as the crate does. The crate normally keeps the
-    /// bits, because it does not offer `FUSE_HANDLE_KILLPRIV_V2`. Writes past the client's cache request clearing
-    /// nevertheless.
+    /// Like [`Self::lend`], but through the crate's write, for a write that clears set-user-id bits. The crate itself
+    /// leaves the bits: it does not offer the kernel to clear them in all cases (`FUSE_HANDLE_KILLPRIV_V2`). Writes past
+    /// the client's cache request it nevertheless.
     ///
     /// # Errors
     /// Those of [`Self::lend`]; the capabilities of the thread cannot be changed.
