@@ -102,6 +102,29 @@ pub enum Layer {
     Vm(VmLayer),
 }
 
+/// What a layer gives to the one above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Nothing: there is no layer.
+    Nothing,
+    /// A folder.
+    Folder,
+    /// This many files.
+    Files(u32),
+    /// This many devices.
+    Devices(u32),
+}
+
+impl Shape {
+    /// The number of files or devices.
+    pub fn count(self) -> u32 {
+        match self {
+            Shape::Nothing | Shape::Folder => 0,
+            Shape::Files(count) | Shape::Devices(count) => count,
+        }
+    }
+}
+
 /// The server of a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FolderServer {
@@ -465,6 +488,40 @@ impl Layer {
             Layer::Vm(vm) => vm.share.is_none(),
             Layer::Zfs(zfs) => zfs.volume.is_some() && zfs.origin != ZfsOrigin::Copy,
             _ => false,
+        }
+    }
+
+    /// What it gives to the layer above, if this is below it.
+    pub fn shape(&self, below: Shape) -> Shape {
+        match self {
+            Layer::Directory { .. }
+            | Layer::Tmpfs { .. }
+            | Layer::FileSystem { .. }
+            | Layer::Overlay { .. }
+            | Layer::Nfs(_)
+            | Layer::Virtiofs(_)
+            | Layer::Fuse(_) => Shape::Folder,
+            Layer::Device { paths } => Shape::Devices(paths.len() as u32),
+            Layer::Zram { count, .. } => Shape::Devices(*count),
+            Layer::File { count, .. } => Shape::Files(*count),
+            Layer::Loop { .. } | Layer::Delay { .. } => match below {
+                Shape::Files(count) | Shape::Devices(count) => Shape::Devices(count),
+                _ => Shape::Devices(1),
+            },
+            Layer::Throttle(_) => below,
+            Layer::Md(_) | Layer::Mirror(_) => Shape::Devices(1),
+            Layer::Dm(target) => Shape::Devices((below.count() / target.consumes()).max(1)),
+            Layer::Vm(vm) => match (below, &vm.share) {
+                (Shape::Files(count) | Shape::Devices(count), None) => {
+                    Shape::Devices(count / vm.guests.max(1))
+                }
+                _ => Shape::Folder,
+            },
+            Layer::Zfs(zfs) => match (zfs.origin, zfs.volume) {
+                (ZfsOrigin::Copy, _) => Shape::Files(1),
+                (_, Some(_)) => Shape::Devices(1),
+                (_, None) => Shape::Folder,
+            },
         }
     }
 

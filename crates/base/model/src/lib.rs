@@ -111,7 +111,7 @@ pub use job::{
 pub use key::{RunId, TrialKey};
 pub use layer::{
     CommandRun, FileSystemKind, FolderServer, Fresh, Layer, MirrorLayer, NfsLayer, Provision,
-    VdevGroup, ZfsLayer, ZfsOrigin,
+    Shape, VdevGroup, ZfsLayer, ZfsOrigin,
 };
 pub use mapped::{DmTarget, FlakeyFault, MdLayer, MdLevel};
 pub use metric::{Better, Figure, Metric, Unit, Withheld};

@@ -110,6 +110,7 @@ impl VmLayer {
 
 /// A user's disk image, which virtual machines boot. They write to overlays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct VmImage {
     /// The image.
     pub path: PathBuf,
@@ -222,6 +223,7 @@ pub struct DiskFault {
 
 /// A disk of a virtual machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct VmDisk {
     /// Where its blocks are.
     pub backend: DiskBackend,
@@ -236,14 +238,13 @@ pub struct VmDisk {
     /// Limits that qemu enforces.
     pub throttle: Limits,
     /// The length of a zone, bytes: the disk is a zoned namespace of an NVMe device.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<u64>,
     /// What its image file is at the start.
-    #[serde(default)]
     pub origin: DiskOrigin,
     /// The command of its server: see [`server_command`], with `{socket}` and `{file}`. Only for
     /// [`DiskInterface::VhostUserBlk`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
 

@@ -1,11 +1,15 @@
 //! Checks a table against its keys, and reads values by their kind. Reading a value twice reports its error once.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::Path;
 
 use crate::document::{Entry, Located, Node, Report, Section, Table, Value, wrong};
+use iodyno_model::{Pinning, SimDisk};
 use iodyno_units::{Bytes, Nanos};
+use serde_json::{Value as Json, json};
 
-use crate::keys::{Key, Kind, layer_keys};
+use crate::keys::{Form, Key, Kind, MILLISECOND, kinds, layer};
 
 /// The sizes of a loop device's sectors, bytes.
 pub(crate) const SECTORS: [u32; 4] = [512, 1024, 2048, 4096];
@@ -78,17 +82,7 @@ impl<'d> Keyed<'d> {
             return;
         }
         match key.kind {
-            Kind::Text => _ = self.section.text(name, report),
-            Kind::Switch => _ = self.section.switch(name, report),
-            Kind::Count(..) => _ = self.count(name, report),
-            Kind::Size(least) => _ = self.section.size(name, least, report),
-            Kind::Sector => _ = self.sector(name, report),
-            Kind::Time(_) => _ = self.time(name, report),
-            Kind::Percent => _ = self.percent(name, report),
-            Kind::Words(_) => _ = self.word(name, report),
-            Kind::Texts => _ = self.texts(name, report),
-            Kind::Scalars => _ = self.scalars(name, report),
-            Kind::Table(keys) => {
+            Kind::Table(keys) | Kind::Layer(_, keys) => {
                 if let Some(table) = table(&self.section.full(name), node, report) {
                     Keyed::within(table, node.at.clone(), name, keys).check_keys(axes, report);
                 }
@@ -115,6 +109,76 @@ impl<'d> Keyed<'d> {
             }
             // Read with the rest of the workload.
             Kind::Fio | Kind::FileOperations => {}
+            _ => _ = self.read(key, report),
+        }
+    }
+
+    /// The value of a key, with its units taken away; an error if it is of the wrong kind.
+    fn read(&self, key: &Key, report: &mut Report<'_>) -> Option<Json> {
+        let name = key.name;
+        Some(match key.kind {
+            Kind::Text(form) => self.formed(name, form, report)?,
+            Kind::Switch => json!(self.switch(name, report)?),
+            Kind::Count(..) => json!(self.count(name, report)?),
+            Kind::Size(_) => json!(self.size(name, report)?),
+            Kind::Sector => json!(self.sector(name, report)?),
+            Kind::Time(_) | Kind::Whole(_) => json!(self.time(name, report)?.0),
+            Kind::Percent => json!(self.percent(name, report)?),
+            Kind::Words(_) => json!(self.word(name, report)?),
+            Kind::Texts => {
+                // Several arguments in one string.
+                let texts = self.texts(name, report);
+                let words = texts.iter().flat_map(|text| text.value.split_whitespace());
+                words.collect()
+            }
+            Kind::Scalars => json!(self.settings(name, report)),
+            _ => return None,
+        })
+    }
+
+    /// The values of a layer as the model stores them, with the defaults of keys that are not there. `folder` is the
+    /// start of relative paths.
+    pub(crate) fn stored(&self, folder: &Path, report: &mut Report<'_>) -> Json {
+        let mut stored = json!({});
+        for key in self.keys {
+            let value = match self.inner(key.name) {
+                Some(inner) => Some(inner.stored(folder, report)),
+                None => self.read(key, report).or_else(|| key.usual()),
+            };
+            let Some(value) = value else { continue };
+            match key.kind {
+                Kind::Time(_) | Kind::Whole(_) => stored[format!("{}_ns", key.name)] = value,
+                Kind::Text(Form::Property) => stored["properties"][key.name] = value,
+                Kind::Text(Form::Path) => {
+                    let path = folder.join(value.as_str().unwrap_or_default());
+                    stored[key.name] = json!(path.to_string_lossy());
+                }
+                _ => stored[key.name] = value,
+            }
+        }
+        stored
+    }
+
+    /// A string; an error if it is not what it stands for.
+    fn formed(&self, name: &str, form: Form, report: &mut Report<'_>) -> Option<Json> {
+        let text = self.text(name, report);
+        match (form, text) {
+            (Form::Disks, None) => Some(json!([])),
+            (Form::Disks, Some(text)) => {
+                let disks = text.value.split('+').map(|disk| disk.trim().parse());
+                let disks: Result<Vec<SimDisk>, String> = disks.collect();
+                if let Err(message) = &disks {
+                    report.error(text.at, message, ONE_FOR_EACH);
+                }
+                let disks = disks.unwrap_or_default();
+                Some(disks.iter().map(ToString::to_string).collect())
+            }
+            (Form::Numbers, Some(text)) if Pinning::numbers(&text.value).is_none() => {
+                let message = format!("`{}` is not a list of numbers", text.value);
+                report.error(text.at, message, "write `0-3,8`");
+                None
+            }
+            (_, text) => Some(json!(text?.value)),
         }
     }
 
@@ -125,9 +189,42 @@ impl<'d> Keyed<'d> {
         entries.any(|entry| !known(&entry.key) && entry.key != "kind")
     }
 
+    /// Whether a key is missing, and not misspelt.
+    pub(crate) fn lacks(&self, name: &str, report: &Report<'_>) -> bool {
+        self.value(name).is_none() && !self.has_unknown() && !report.broken
+    }
+
     /// The name of a key in messages.
     pub(crate) fn full(&self, name: &str) -> String {
         self.section.full(name)
+    }
+
+    /// The table of a key that has one.
+    pub(crate) fn inner(&self, name: &str) -> Option<Keyed<'d>> {
+        let key = self.keys.iter().find(|key| key.name == name)?;
+        let (Kind::Table(keys) | Kind::Layer(_, keys)) = key.kind else {
+            return None;
+        };
+        let node = self.value(name)?;
+        Some(Keyed::within(
+            node.as_table()?,
+            node.at.clone(),
+            key.name,
+            keys,
+        ))
+    }
+
+    /// Reports a key that must not be there.
+    pub(crate) fn refuse(
+        &self,
+        name: &str,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+        report: &mut Report<'_>,
+    ) {
+        if let Some(at) = self.at(name) {
+            report.error(at, message, hint);
+        }
     }
 
     /// The location of a key.
@@ -192,17 +289,26 @@ impl<'d> Keyed<'d> {
     }
 
     pub(crate) fn time(&self, name: &str, report: &mut Report<'_>) -> Option<Nanos> {
-        let Some(Kind::Time(least)) = self.kind(name) else {
-            return None;
-        };
         let time = self.section.time(name, report)?;
-        if time >= least {
-            return Some(time);
+        let full = self.full(name);
+        match self.kind(name)? {
+            Kind::Time(least) if time < least => {
+                let message = format!("`{full}` is too short");
+                let at = self.value(name)?.at.clone();
+                report.error(at, message, format!("it is at least {least}"));
+                return None;
+            }
+            Kind::Whole(unit) if !time.0.is_multiple_of(unit.0) => {
+                let units = match unit {
+                    MILLISECOND => "milliseconds",
+                    _ => "seconds",
+                };
+                let message = format!("`{full}` cannot be {time}");
+                report.error(self.at(name)?, message, format!("use whole {units}"));
+            }
+            _ => {}
         }
-        let message = format!("`{}` is too short", self.section.full(name));
-        let at = self.section.value(name)?.at.clone();
-        report.error(at, message, format!("it is at least {least}"));
-        None
+        Some(time)
     }
 
     pub(crate) fn word(&self, name: &str, report: &mut Report<'_>) -> Option<&'static str> {
@@ -272,18 +378,29 @@ impl<'d> Keyed<'d> {
             None => Vec::new(),
         }
     }
+
+    /// As [`Keyed::scalars`], by name.
+    pub(crate) fn settings(&self, name: &str, report: &mut Report<'_>) -> BTreeMap<String, String> {
+        let found = self.scalars(name, report).into_iter();
+        found.map(|(entry, text)| (entry.key, text)).collect()
+    }
 }
+
+/// How simulated disks of devices are written.
+pub(crate) const ONE_FOR_EACH: &str =
+    "write `\"hdd\"` for all, or a disk for each: `\"hdd + hdd*2\"`";
 
 /// Whether the value is a string, a number or a switch.
 fn has_one_value(kind: Kind) -> bool {
     matches!(
         kind,
-        Kind::Text
+        Kind::Text(_)
             | Kind::Switch
             | Kind::Count(..)
             | Kind::Size(_)
             | Kind::Sector
             | Kind::Time(_)
+            | Kind::Whole(_)
             | Kind::Percent
             | Kind::Words(_)
     )
@@ -356,11 +473,11 @@ pub(crate) fn layers<'d>(
         };
         let section = Section::new(table, item.at.clone(), "a layer");
         section.miss("kind", "\"ext4\"", report);
-        let kinds = crate::keys::KINDS.map(|kind| (kind, kind));
+        let kinds: Vec<_> = kinds().into_iter().map(|kind| (kind, kind)).collect();
         let Some(kind) = section.word("kind", &kinds, report) else {
             continue;
         };
-        let keys = layer_keys(kind.value);
+        let (_, keys) = layer(kind.value);
         let names: Vec<&str> = std::iter::once("kind")
             .chain(keys.iter().map(|key| key.name))
             .collect();

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::keys::{
-    CONFIGURATION, FILE, KINDS, Key, Kind, MATRIX, NODE, PINNING, TABLE, WORKLOAD, layer_keys,
+    CONFIGURATION, FILE, Key, Kind, MATRIX, NODE, PINNING, TABLE, WORKLOAD, kinds, layer,
 };
 
 /// The keys of one table, with the heading, a sentence below it, and the prefix of their names.
@@ -26,7 +26,7 @@ fn part(title: impl Into<String>, prefix: impl Into<String>, keys: &'static [Key
 
 /// The part of a key whose value is a table; `of`: to what it belongs.
 fn inner(key: &'static Key, of: &str, prefix: &str) -> Option<Part> {
-    let Kind::Table(keys) = key.kind else {
+    let (Kind::Table(keys) | Kind::Layer(_, keys)) = key.kind else {
         return None;
     };
     Some(Part {
@@ -47,11 +47,11 @@ fn parts() -> Vec<Part> {
     ];
     let (layers, others): (Vec<&Key>, Vec<&Key>) = CONFIGURATION
         .iter()
-        .partition(|key| KINDS.contains(&key.name));
-    for layer in layers {
-        parts.extend(inner(layer, "", ""));
-        let (of, prefix) = (format!(" of `{}`", layer.name), format!("{}.", layer.name));
-        let keys = layer_keys(layer.name).iter();
+        .partition(|key| matches!(key.kind, Kind::Layer(..)));
+    for one in layers {
+        parts.extend(inner(one, "", ""));
+        let (of, prefix) = (format!(" of `{}`", one.name), format!("{}.", one.name));
+        let keys = layer(one.name).1.iter();
         parts.extend(keys.filter_map(|key| inner(key, &of, &prefix)));
     }
     let others = others.into_iter();
@@ -67,13 +67,11 @@ fn parts() -> Vec<Part> {
 /// All keys except tables of others, and whether each belongs to a layer.
 pub fn keys() -> impl Iterator<Item = (String, bool)> {
     parts().into_iter().flat_map(|Part { prefix, keys, .. }| {
-        let layer = prefix
-            .split('.')
-            .next()
-            .is_some_and(|kind| KINDS.contains(&kind));
+        let kind = prefix.split('.').next();
+        let layer = kind.is_some_and(|kind| kinds().contains(&kind));
         let values = keys
             .iter()
-            .filter(|key| !matches!(key.kind, Kind::Table(_) | Kind::Named(_)));
+            .filter(|key| !matches!(key.kind, Kind::Table(_) | Kind::Layer(..) | Kind::Named(_)));
         values.map(move |key| (format!("{prefix}{}", key.name), layer))
     })
 }
@@ -94,7 +92,9 @@ fn section(part: &Part) -> String {
         .map(|key| key.about)
         .collect();
     let keys: Vec<&Key> = (part.keys.iter())
-        .filter(|key| !matches!(key.kind, Kind::Table(_)) && !once.contains(&key.about))
+        .filter(|key| {
+            !matches!(key.kind, Kind::Table(_) | Kind::Layer(..)) && !once.contains(&key.about)
+        })
         .collect();
     let rest = |key: &Key| {
         let default = match key.default {
@@ -117,17 +117,17 @@ fn in_words(kind: Kind) -> String {
             let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
             return words.join(", ");
         }
-        Kind::Text => "string",
+        Kind::Text(_) => "string",
         Kind::Switch => "`true`/`false`",
         Kind::Count(..) => "number",
         Kind::Size(_) => "size",
         Kind::Sector => "bytes",
-        Kind::Time(_) => "time",
+        Kind::Time(_) | Kind::Whole(_) => "time",
         Kind::Percent => "percentage",
         Kind::Texts => "string(s)",
         Kind::Scalars => "table of values",
         Kind::Parameters => "table: values, or `{ about, default }`",
-        Kind::Table(_) => "table",
+        Kind::Table(_) | Kind::Layer(..) => "table",
         Kind::Layers => "tables with `kind` and its options",
         Kind::Named(_) => "tables by name",
         Kind::NamedScalars => "tables of parameters by name",

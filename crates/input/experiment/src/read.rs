@@ -15,7 +15,7 @@ use iodyno_units::Nanos;
 
 use crate::Experiment;
 use crate::check::{Keyed, named_hint, scalars};
-use crate::keys::{CONFIGURATION, FILE, Key, Kind, WORKLOAD};
+use crate::keys::{CONFIGURATION, FILE, Key, WORKLOAD};
 use crate::layers::{Options, target};
 use crate::matrix::{Combination, combinations};
 use crate::nodes::Nodes;
@@ -753,18 +753,12 @@ impl File<'_, '_, '_> {
     }
 
     fn search(&mut self, keyed: &Keyed<'_>, workload: &Workload) -> Option<Search> {
-        let node = keyed.value("search")?;
-        let table = node.as_table()?;
-        let keys = WORKLOAD.iter().find(|key| key.name == "search");
-        let Some(Kind::Table(keys)) = keys.map(|key| key.kind) else {
-            return None;
-        };
-        let own = Keyed::within(table, node.at.clone(), "search", keys);
+        let own = keyed.inner("search")?;
         for (key, example) in [("axis", "\"rate_iops\""), ("until", "\"p99 < 2ms\"")] {
             if own.value(key).is_none() && !self.report.broken {
                 let message = format!("`search` lacks `{key}`");
-                self.report
-                    .error(node.at.clone(), message, format!("add `{key} = {example}`"));
+                let hint = format!("add `{key} = {example}`");
+                self.report.error(own.whole(), message, hint);
             }
         }
         let axis = own.word("axis", self.report).and_then(SearchAxis::named);

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::check::SECTORS;
-use crate::keys::{FILE, KINDS, Key, Kind, layer_keys};
+use crate::keys::{FILE, Key, Kind, kinds, layer};
 
 /// A string with a parameter or an axis: it may stand for any value.
 const VARIABLE: &str = r"\$\{";
@@ -23,10 +23,10 @@ pub fn schema() -> Value {
 }
 
 fn definitions() -> Value {
-    let layers: Vec<Value> = KINDS
+    let layers: Vec<Value> = kinds()
         .iter()
         .map(|kind| {
-            let mut layer = Value::Object(object(layer_keys(kind)));
+            let mut layer = Value::Object(object(layer(kind).1));
             layer["properties"]["kind"] = json!({ "const": kind });
             layer["required"] = json!(["kind"]);
             layer
@@ -76,7 +76,7 @@ fn or_variable(value: Value) -> Value {
 
 fn kind(kind: Kind) -> Value {
     match kind {
-        Kind::Text => json!({ "type": "string" }),
+        Kind::Text(_) => json!({ "type": "string" }),
         Kind::Switch => or_variable(json!({ "type": "boolean" })),
         Kind::Count(least, most) => {
             or_variable(json!({ "type": "integer", "minimum": least, "maximum": most }))
@@ -93,7 +93,9 @@ fn kind(kind: Kind) -> Value {
                 { "type": "string", "pattern": r"^\s*[0-9.]+\s*([kK]?(i?[bB])?)?\s*$" },
             ],
         })),
-        Kind::Time(_) => or_variable(json!({ "type": "string", "pattern": r"^\s*[0-9]" })),
+        Kind::Time(_) | Kind::Whole(_) => {
+            or_variable(json!({ "type": "string", "pattern": r"^\s*[0-9]" }))
+        }
         Kind::Percent => or_variable(json!({
             "anyOf": [
                 { "type": "number", "exclusiveMinimum": 0, "maximum": 100 },
@@ -116,7 +118,7 @@ fn kind(kind: Kind) -> Value {
                 ],
             },
         }),
-        Kind::Table(keys) => Value::Object(object(keys)),
+        Kind::Table(keys) | Kind::Layer(_, keys) => Value::Object(object(keys)),
         Kind::Layers => json!({ "type": "array", "items": { "$ref": "#/$defs/layer" } }),
         Kind::Named(keys) => {
             json!({ "type": "object", "additionalProperties": Value::Object(object(keys)) })

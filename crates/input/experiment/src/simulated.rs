@@ -10,7 +10,6 @@ use iodyno_model::{
 };
 
 use crate::check::Keyed;
-use crate::keys::{CONFIGURATION, Kind};
 
 const MOST_LEGS: usize = SimDevice::MOST_DISKS;
 const MOST_DEVICES: u32 = SimTarget::MOST;
@@ -39,28 +38,21 @@ pub(crate) fn target(
     };
     let nothing = Table::default();
     let table = |name: &'static str| {
-        let node = configuration.value(name);
-        let keys = CONFIGURATION.iter().find(|key| key.name == name);
-        let keys = match keys.map(|key| key.kind) {
-            Some(Kind::Table(keys)) => keys,
-            _ => &[],
-        };
-        let table = node.and_then(|node| Some((node.as_table()?, node.at.clone())));
-        let (table, at) = table.unwrap_or((&nothing, text.at.clone()));
-        Keyed::within(table, at, name, keys)
+        let empty = || Keyed::within(&nothing, text.at.clone(), name, &[]);
+        configuration.inner(name).unwrap_or_else(empty)
     };
     without_effect(configuration, report);
     let mirror = table("mirror");
     if mirrored {
         for key in ["legs", "delay", "cpus", "numa"] {
-            if let Some(at) = mirror.at(key) {
-                let message = format!("`mirror.{key}` has no effect: the mirror is simulated");
-                report.error(at, message, "leave it out; `x 3` is the number of disks");
-            }
+            let message = format!("`mirror.{key}` has no effect: the mirror is simulated");
+            let hint = "leave it out; `x 3` is the number of disks";
+            mirror.refuse(key, message, hint, report);
         }
-    } else if let Some(at) = configuration.at("mirror") {
+    } else {
         let message = "`mirror` has no effect: `target` is not a mirror";
-        report.error(at, message, "leave it out, or write `mirror of …`");
+        let hint = "leave it out, or write `mirror of …`";
+        configuration.refuse("mirror", message, hint, report);
     }
     let policy = mirror.word("policy", report);
     let policy = policy.unwrap_or(PolicyKind::Adaptive.name()).to_owned();
@@ -70,9 +62,9 @@ pub(crate) fn target(
     };
     let sim = table("sim");
     let record = sim.size("record", report);
-    if let (None, Some(at)) = (record, sim.at("prefetch")) {
+    if record.is_none() {
         let message = "`sim.prefetch` has no effect without `sim.record`";
-        report.error(at, message, "add `record = \"128KiB\"`");
+        sim.refuse("prefetch", message, "add `record = \"128KiB\"`", report);
     }
     let stripe = sim.size("stripe", report).unwrap_or(SimTarget::STRIPE);
     if let Some(record) = record.filter(|record| !stripe.is_multiple_of(*record)) {
@@ -148,10 +140,8 @@ fn without_effect(configuration: &Keyed<'_>, report: &mut Report<'_>) {
         "sample",
     ];
     for key in keys {
-        if let Some(at) = configuration.at(key) {
-            let message = format!("`{key}` has no effect: the target is simulated");
-            report.error(at, message, "leave it out");
-        }
+        let message = format!("`{key}` has no effect: the target is simulated");
+        configuration.refuse(key, message, "leave it out", report);
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use iodyno_model::{
     Configuration, DiskOrigin, DmTarget, FlakeyFault, Fresh, Layer, Pinning, Plan, Provision,
-    ZfsOrigin,
+    VmLayer, ZfsLayer, ZfsOrigin,
 };
 use iodyno_units::{Bytes, Nanos, counted};
 
@@ -191,92 +191,56 @@ fn settings(provision: &Provision) -> Vec<(&'static str, String)> {
 
 /// A layer with its options.
 fn layer(layer: &Layer) -> String {
-    let with = |name: String, options: Vec<String>| {
-        let options: Vec<String> = options.into_iter().filter(|it| !it.is_empty()).collect();
-        match options.is_empty() {
-            true => name,
-            false => format!("{name} ({})", options.join(", ")),
-        }
-    };
+    let (name, options) = name_and_options(layer);
+    let said = options.into_iter().flatten();
+    let options: Vec<String> = said.filter(|it| !it.is_empty()).collect();
+    match options.is_empty() {
+        true => name,
+        false => format!("{name} ({})", options.join(", ")),
+    }
+}
+
+/// A layer in words, and those of its options that are to be said.
+fn name_and_options(layer: &Layer) -> (String, Vec<Option<String>>) {
+    let name = layer.words();
+    let each =
+        |count: u32, what, size| format!("{} of {}", counted(count.into(), what), Bytes(size));
     match layer {
         Layer::File {
             size,
             count,
             allocate,
-        } => {
-            let reserved = if *allocate { "reserved" } else { "" };
-            let what = format!("{} of {}", counted(u64::from(*count), "file"), Bytes(*size));
-            with(what, vec![reserved.to_owned()])
-        }
+        } => (
+            each(*count, "file", *size),
+            vec![said(*allocate, "reserved")],
+        ),
         Layer::Loop { direct, sector } => {
             let direct = if *direct { "direct I/O" } else { "cached" };
-            let sector = sector.map(|bytes| format!("sectors of {bytes} B"));
-            with(
-                "loop".to_owned(),
-                vec![direct.to_owned(), sector.unwrap_or_default()],
-            )
+            (name, vec![said(true, direct), sectors(*sector)])
         }
         Layer::Zram {
             size,
             count,
             algorithm,
-        } => with(
-            format!(
-                "{} of {}",
-                counted(u64::from(*count), "zram device"),
-                Bytes(*size)
-            ),
-            vec![algorithm.clone().unwrap_or_default()],
-        ),
-        Layer::Tmpfs { size } => with("tmpfs".to_owned(), vec![Bytes(*size).to_string()]),
+        } => (each(*count, "zram device", *size), vec![algorithm.clone()]),
+        Layer::Tmpfs { size } => (name, vec![Some(Bytes(*size).to_string())]),
         Layer::FileSystem { mkfs, mount, .. } => {
-            let mount = match mount.is_empty() {
-                true => String::new(),
-                false => format!("mount -o {}", mount.join(",")),
-            };
-            let mkfs = match mkfs.is_empty() {
-                true => String::new(),
-                false => format!("mkfs {}", mkfs.join(" ")),
-            };
-            with(layer.words(), vec![mkfs, mount])
+            let mkfs = (!mkfs.is_empty()).then(|| format!("mkfs {}", mkfs.join(" ")));
+            let mount = (!mount.is_empty()).then(|| format!("mount -o {}", mount.join(",")));
+            (name, vec![mkfs, mount])
         }
-        Layer::Zfs(zfs) => {
-            let groups = zfs.layout.iter().map(|group| {
-                let kind = group.redundancy.as_deref().unwrap_or("stripe");
-                format!("{kind} {}", group.devices)
-            });
-            let groups: Vec<String> = groups.collect();
-            let mut options = vec![groups.join(" + ")];
-            let pairs = zfs.pool.iter().chain(&zfs.properties);
-            options.extend(pairs.map(|(name, value)| format!("{name}={value}")));
-            options.extend(
-                zfs.volume
-                    .map(|bytes| format!("volume of {}", Bytes(bytes))),
-            );
-            options.push(match zfs.origin {
-                ZfsOrigin::New => String::new(),
-                ZfsOrigin::Clone => "clone".to_owned(),
-                ZfsOrigin::Copy => "copy".to_owned(),
-            });
-            options.extend(pinned(&zfs.pinning));
-            with("zfs".to_owned(), options)
-        }
+        Layer::Zfs(zfs) => (name, pool(zfs)),
         Layer::Throttle(limits) => {
-            let rates = [
-                ("reads", limits.read_iops, "/s"),
-                ("writes", limits.write_iops, "/s"),
+            let rate = |limit: u64, what: &str| (limit > 0).then(|| format!("{limit} {what}/s"));
+            let bandwidth =
+                |limit: u64, what: &str| (limit > 0).then(|| format!("{} {what}/s", Bytes(limit)));
+            let options = vec![
+                rate(limits.read_iops, "reads"),
+                rate(limits.write_iops, "writes"),
+                bandwidth(limits.read_bandwidth, "read"),
+                bandwidth(limits.write_bandwidth, "written"),
             ];
-            let bandwidths = [
-                ("read", limits.read_bandwidth),
-                ("written", limits.write_bandwidth),
-            ];
-            let rates = rates.iter().filter(|(_, limit, _)| *limit > 0);
-            let mut options: Vec<String> = rates
-                .map(|(what, limit, per)| format!("{limit} {what}{per}"))
-                .collect();
-            let bandwidths = bandwidths.iter().filter(|(_, limit)| *limit > 0);
-            options.extend(bandwidths.map(|(what, limit)| format!("{} {what}/s", Bytes(*limit))));
-            with("throttle".to_owned(), options)
+            (name, options)
         }
         Layer::Delay {
             read_ns,
@@ -285,87 +249,100 @@ fn layer(layer: &Layer) -> String {
             pinning,
         } => {
             let spans = match &disks[..] {
-                [] => vec![
-                    format!("reads {}", Nanos(*read_ns)),
-                    format!("writes {}", Nanos(*write_ns)),
-                ],
-                disks => vec![format!("as {}", disks.join(" + "))],
+                [] => vec![span("reads", *read_ns), span("writes", *write_ns)],
+                disks => vec![Some(format!("as {}", disks.join(" + ")))],
             };
-            let options = spans.into_iter().chain(pinned(pinning));
-            with("delay".to_owned(), options.collect())
+            (name, [spans, pinned(pinning)].concat())
         }
-        Layer::Md(md) => with(
-            "md".to_owned(),
-            vec![
-                md.level.name().to_owned(),
-                md.layout.clone().unwrap_or_default(),
-                md.chunk
-                    .map(|bytes| format!("chunks of {}", Bytes(bytes)))
-                    .unwrap_or_default(),
-                if md.bitmap { "bitmap" } else { "" }.to_owned(),
-                if md.assume_clean {
-                    "not synchronised"
-                } else {
-                    ""
-                }
-                .to_owned(),
-            ],
-        ),
-        Layer::Dm(target) => with("dm".to_owned(), mapped(target)),
+        Layer::Md(md) => {
+            let options = vec![
+                said(true, md.level.name()),
+                md.layout.clone(),
+                md.chunk.map(|bytes| format!("chunks of {}", Bytes(bytes))),
+                said(md.bitmap, "bitmap"),
+                said(md.assume_clean, "not synchronised"),
+            ];
+            (name, options)
+        }
+        Layer::Dm(target) => (name, mapped(target)),
         Layer::Mirror(mirror) => {
-            let delay = match &mirror.delay[..] {
-                [] => String::new(),
-                disks => format!("delayed as {}", disks.join(" + ")),
-            };
-            let queues = mirror.queues.map(|number| counted(number.into(), "queue"));
-            let options = [mirror.policy.clone(), delay].into_iter();
-            let options = options.chain(queues);
-            let options = options.chain(pinned(&mirror.pinning));
-            with("mirror".to_owned(), options.collect())
+            let delay = &mirror.delay;
+            let options = vec![
+                Some(mirror.policy.clone()),
+                (!delay.is_empty()).then(|| format!("delayed as {}", delay.join(" + "))),
+                mirror.queues.map(|number| counted(number.into(), "queue")),
+            ];
+            (name, [options, pinned(&mirror.pinning)].concat())
         }
         Layer::Virtiofs(server) | Layer::Fuse(server) => {
-            let options = [format!("by `{}`", server.command)].into_iter();
-            let options = options.chain(pinned(&server.pinning));
-            with(layer.kind().to_owned(), options.collect())
+            let by = vec![Some(format!("by `{}`", server.command))];
+            (name, [by, pinned(&server.pinning)].concat())
         }
-        Layer::Vm(vm) => {
-            let disk = vm.disk();
-            let disks = vec![
-                disk.interface.name().to_owned(),
-                format!("cache={}", disk.cache.name()),
-                format!("aio={}", disk.aio.name()),
-                if disk.iothread { "iothread" } else { "" }.to_owned(),
-                disk.zone
-                    .map(|bytes| format!("zones of {}", Bytes(bytes)))
-                    .unwrap_or_default(),
-                match disk.origin {
-                    DiskOrigin::New => String::new(),
-                    origin => format!("origin={}", origin.name()),
-                },
-            ];
-            let mut options = vec![
-                vm.names.join(" + "),
-                counted(u64::from(vm.cpus), "CPU"),
-                Bytes(vm.memory).to_string(),
-                format!("accel={}", vm.accel.name()),
-            ];
-            match &vm.share {
-                Some(server) => options.push(format!("folders shared by `{server}`")),
-                None => options.extend(disks),
-            }
-            let what = counted(u64::from(vm.guests), "virtual machine");
-            with(
-                what,
-                options.into_iter().chain(pinned(&vm.pinning)).collect(),
-            )
+        Layer::Vm(vm) => (counted(vm.guests.into(), "virtual machine"), machine(vm)),
+        Layer::Directory { .. } | Layer::Device { .. } | Layer::Overlay { .. } | Layer::Nfs(_) => {
+            (name, Vec::new())
         }
-        other => other.words(),
     }
 }
 
+fn said(said: bool, word: &str) -> Option<String> {
+    said.then(|| word.to_owned())
+}
+
+fn span(what: &str, ns: u64) -> Option<String> {
+    Some(format!("{what} {}", Nanos(ns)))
+}
+
+fn sectors(bytes: Option<u32>) -> Option<String> {
+    bytes.map(|bytes| format!("sectors of {bytes} B"))
+}
+
+fn pool(zfs: &ZfsLayer) -> Vec<Option<String>> {
+    let groups = zfs.layout.iter().map(|group| {
+        let kind = group.redundancy.as_deref().unwrap_or("stripe");
+        format!("{kind} {}", group.devices)
+    });
+    let groups: Vec<String> = groups.collect();
+    let mut options = vec![(!groups.is_empty()).then(|| groups.join(" + "))];
+    let pairs = zfs.pool.iter().chain(&zfs.properties);
+    options.extend(pairs.map(|(name, value)| Some(format!("{name}={value}"))));
+    options.push(
+        zfs.volume
+            .map(|bytes| format!("volume of {}", Bytes(bytes))),
+    );
+    options.push(match zfs.origin {
+        ZfsOrigin::New => None,
+        ZfsOrigin::Clone => said(true, "clone"),
+        ZfsOrigin::Copy => said(true, "copy"),
+    });
+    [options, pinned(&zfs.pinning)].concat()
+}
+
+fn machine(vm: &VmLayer) -> Vec<Option<String>> {
+    let disk = vm.disk();
+    let mut options = vec![
+        (!vm.names.is_empty()).then(|| vm.names.join(" + ")),
+        Some(counted(vm.cpus.into(), "CPU")),
+        Some(Bytes(vm.memory).to_string()),
+        Some(format!("accel={}", vm.accel.name())),
+    ];
+    match &vm.share {
+        Some(server) => options.push(Some(format!("folders shared by `{server}`"))),
+        None => options.extend([
+            said(true, disk.interface.name()),
+            Some(format!("cache={}", disk.cache.name())),
+            Some(format!("aio={}", disk.aio.name())),
+            said(disk.iothread, "iothread"),
+            disk.zone.map(|bytes| format!("zones of {}", Bytes(bytes))),
+            (disk.origin != DiskOrigin::New).then(|| format!("origin={}", disk.origin.name())),
+        ]),
+    }
+    [options, pinned(&vm.pinning)].concat()
+}
+
 /// A target of the device mapper with its options.
-fn mapped(target: &DmTarget) -> Vec<String> {
-    let mut options = vec![target.name().to_owned()];
+fn mapped(target: &DmTarget) -> Vec<Option<String>> {
+    let mut options = vec![said(true, target.name())];
     options.extend(match target {
         DmTarget::Linear | DmTarget::LogWrites => Vec::new(),
         DmTarget::Delay {
@@ -373,46 +350,46 @@ fn mapped(target: &DmTarget) -> Vec<String> {
             write_ns,
             flush_ns,
         } => vec![
-            format!("reads {}", Nanos(*read_ns)),
-            format!("writes {}", Nanos(*write_ns)),
-            format!("flushes {}", Nanos(*flush_ns)),
+            span("reads", *read_ns),
+            span("writes", *write_ns),
+            span("flushes", *flush_ns),
         ],
         DmTarget::Flakey {
             up_ns,
             down_ns,
             fault,
-        } => vec![
-            format!("up {}", Nanos(*up_ns)),
-            format!("down {}", Nanos(*down_ns)),
-            match fault {
+        } => {
+            let fault = match fault {
                 FlakeyFault::Errors => "errors",
                 FlakeyFault::ErrorWrites => "writes fail",
                 FlakeyFault::DropWrites => "writes are dropped",
-            }
-            .to_owned(),
-        ],
+            };
+            vec![
+                span("up", *up_ns),
+                span("down", *down_ns),
+                said(true, fault),
+            ]
+        }
         DmTarget::Crypt {
             cipher,
             key_bits,
             sector,
-        } => {
-            let sector = sector.map(|bytes| format!("sectors of {bytes} B"));
-            let all = [
-                Some(cipher.clone()),
-                Some(format!("{key_bits} bits")),
-                sector,
-            ];
-            all.into_iter().flatten().collect()
-        }
+        } => vec![
+            Some(cipher.clone()),
+            Some(format!("{key_bits} bits")),
+            sectors(*sector),
+        ],
     });
     options
 }
 
 /// Where the server processes of a layer run.
-fn pinned(pinning: &Pinning) -> impl Iterator<Item = String> {
-    let cpus = pinning.cpus.iter().map(|cpus| format!("on CPUs {cpus}"));
-    let nodes = pinning.numa.iter();
-    cpus.chain(nodes.map(|nodes| format!("on NUMA nodes {nodes}")))
+fn pinned(pinning: &Pinning) -> Vec<Option<String>> {
+    let (cpus, numa) = (pinning.cpus.as_ref(), pinning.numa.as_ref());
+    vec![
+        cpus.map(|cpus| format!("on CPUs {cpus}")),
+        numa.map(|nodes| format!("on NUMA nodes {nodes}")),
+    ]
 }
 
 /// Whether a configuration has image files in a folder whose blocks are not reserved.

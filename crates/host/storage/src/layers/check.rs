@@ -8,7 +8,7 @@ use iodyno_guard::Guard;
 use iodyno_host::space::{self, Need};
 use iodyno_host::text;
 use iodyno_model::{
-    Diagnostic, DmTarget, FileSystemKind, Layer, Pinning, Provision, ZfsLayer, ZfsOrigin,
+    Diagnostic, DmTarget, FileSystemKind, Layer, Pinning, Provision, Shape, ZfsLayer, ZfsOrigin,
 };
 use iodyno_units::{Bytes, Nanos};
 use rustix::fs::Access;
@@ -25,25 +25,15 @@ use super::{mapped, served, throttle, vm, zfs};
 /// The smallest device or file of a ZFS pool, bytes.
 const LEAST_VDEV: u64 = 64 << 20;
 
-/// What a layer gives to the one above it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    Nothing,
-    Folder,
-    Files(u32),
-    Devices(u32),
-}
-
-impl Shape {
-    fn text(self) -> String {
-        match self {
-            Shape::Nothing => "nothing".to_owned(),
-            Shape::Folder => "a folder".to_owned(),
-            Shape::Files(1) => "a file".to_owned(),
-            Shape::Files(count) => format!("{count} files"),
-            Shape::Devices(1) => "a device".to_owned(),
-            Shape::Devices(count) => format!("{count} devices"),
-        }
+/// What a layer gives, in words.
+fn in_words(shape: Shape) -> String {
+    match shape {
+        Shape::Nothing => "nothing".to_owned(),
+        Shape::Folder => "a folder".to_owned(),
+        Shape::Files(1) => "a file".to_owned(),
+        Shape::Files(count) => format!("{count} files"),
+        Shape::Devices(1) => "a device".to_owned(),
+        Shape::Devices(count) => format!("{count} devices"),
     }
 }
 
@@ -121,44 +111,11 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
         if !fits {
             let message = format!(
                 "`{kind}` needs {needs}, and there is {} below it",
-                below.text()
+                in_words(below)
             );
             faults.push(Diagnostic::error(message));
         }
-        below = match layer {
-            Layer::Directory { .. }
-            | Layer::Tmpfs { .. }
-            | Layer::FileSystem { .. }
-            | Layer::Overlay { .. }
-            | Layer::Nfs(_)
-            | Layer::Virtiofs(_)
-            | Layer::Fuse(_) => Shape::Folder,
-            Layer::Device { paths } => Shape::Devices(paths.len() as u32),
-            Layer::Zram { count, .. } => Shape::Devices(*count),
-            Layer::File { count, .. } => Shape::Files(*count),
-            Layer::Loop { .. } | Layer::Delay { .. } => match below {
-                Shape::Files(count) | Shape::Devices(count) => Shape::Devices(count),
-                _ => Shape::Devices(1),
-            },
-            Layer::Throttle(_) => below,
-            Layer::Md(_) => Shape::Devices(1),
-            Layer::Dm(target) => match below {
-                Shape::Devices(count) => Shape::Devices((count / target.consumes()).max(1)),
-                _ => Shape::Devices(1),
-            },
-            Layer::Mirror(_) => Shape::Devices(1),
-            Layer::Vm(vm) => match below {
-                Shape::Files(count) | Shape::Devices(count) => {
-                    Shape::Devices(count / vm.guests.max(1))
-                }
-                _ => Shape::Folder,
-            },
-            Layer::Zfs(zfs) => match (zfs.origin, zfs.volume) {
-                (ZfsOrigin::Copy, _) => Shape::Files(1),
-                (_, Some(_)) => Shape::Devices(1),
-                (_, None) => Shape::Folder,
-            },
-        };
+        below = layer.shape(below);
         if let Shape::Files(0) | Shape::Devices(0) = below {
             faults.push(Diagnostic::error(format!(
                 "`{kind}` needs at least one path or device"
@@ -170,7 +127,7 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
             let kind = layers.first().map_or("", Layer::kind);
             let message = format!(
                 "the top layer `{kind}` gives {}, and trials use one",
-                below.text()
+                in_words(below)
             );
             let hint = "put a file system or a pool on top, or lower `count`";
             faults.push(Diagnostic::error(message).hint(hint));
@@ -236,7 +193,7 @@ impl Maker<'_> {
             told: &|_| (),
             commands: Vec::new(),
         };
-        let mut devices = 0;
+        let mut below = Shape::Nothing;
         let above = provision.vm().map_or(0, |(_, above)| above.len());
         for (place, layer) in provision.layers.iter().enumerate().rev() {
             // The image of a guest has its own.
@@ -266,23 +223,12 @@ impl Maker<'_> {
                 faults.extend(mapped::lacking(&mut ops, layer));
             }
             let in_guest = place < above;
+            let devices = below.count() as usize;
             faults.extend(self.layer_faults(layer, in_guest, devices, request, &mut ops));
             if place < above {
                 continue;
             }
-            devices = match layer {
-                Layer::FileSystem { .. }
-                | Layer::Tmpfs { .. }
-                | Layer::Overlay { .. }
-                | Layer::Virtiofs(_)
-                | Layer::Fuse(_) => 0,
-                Layer::Zfs(zfs) if zfs.volume.is_none() => 0,
-                Layer::File { count, .. } | Layer::Zram { count, .. } => *count as usize,
-                Layer::Device { paths } => paths.len(),
-                Layer::Zfs(_) | Layer::Md(_) | Layer::Mirror(_) => 1,
-                Layer::Dm(target) => devices / target.consumes() as usize,
-                _ => devices,
-            };
+            below = layer.shape(below);
         }
         for name in provision.sysctl.keys() {
             let path = sysctl_path(roots, name);

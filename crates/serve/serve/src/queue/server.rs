@@ -1,0 +1,760 @@
+//! The thread that runs a mirror: its events, and the requests that it answers.
+
+mod changes;
+mod ring;
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+
+use iodyno_mirror::core::{
+    Access, Buffer, Choose, Errno, Event, Mirror, Notice, Op, OpId, OpKind, Order,
+    Request as MirrorRequest,
+};
+use iodyno_mirror::shared::Board;
+use iodyno_mirror::superblock::{BLOCK, DATA};
+use iodyno_mirror::{
+    LegQueue, LegSet, LegView, PolicyKind, QueueSettings, ReadPolicy, ReadRequest, Transfer,
+};
+use iodyno_model::{Engine, EngineKind};
+use iodyno_sim::Disk;
+use iodyno_sys::memory::Arena;
+use iodyno_sys::{
+    Backend, BackendError, Clock, Completions, Device, MonotonicClock, OpKind as KernelKind,
+    UringBackend,
+};
+
+use super::ask::OpenLeg;
+use super::leg_file::{Held, Place, copy_of, leg_file};
+use super::request::{Reply, ReplyTo, Request};
+use super::shared::{Inbox, Message, Queues, TableLeg, placeholder, watch_place};
+
+/// The longest op of a leg, and the longest part of a request, bytes.
+pub(crate) const SLOT_BYTES: u32 = 1 << 20;
+
+/// Slots of a leg beyond those of its queue: for flushes, superblocks and the log.
+const EXTRA_SLOTS: u32 = 6;
+
+/// Lanes beyond those of the legs at the start. Each needs 16 MiB.
+const SPARE_LANES: u32 = 2;
+
+/// Between two ticks of the mirror, ns.
+const TICK_NS: u64 = 1_000_000_000;
+
+/// Between two looks at silent legs, ns.
+pub(crate) const LOOK_NS: u64 = 1_000_000_000;
+
+/// Between two credits for copying, ns.
+const CREDIT_NS: u64 = 100_000_000;
+
+/// Settings of a running mirror.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Chooses the leg of a read.
+    pub policy: PolicyKind,
+    /// A leg that does not answer for so long is dropped, ns.
+    pub leg_timeout_ns: u64,
+    /// Bytes per second that are copied while resyncing.
+    pub resync_rate: u64,
+    /// Of random policies.
+    pub seed: u64,
+}
+
+/// What is done besides serving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// Nothing: it ends when it is told to.
+    Serve,
+    /// Compares all legs, and ends. The leg that is right where they differ; `None`: only report.
+    Scrub(Option<usize>),
+}
+
+/// Runs the mirror in this thread until it was told to stop, or its task has ended, and nothing is in flight. All legs
+/// of its table are given in order. Notices come with the names of all legs.
+///
+/// # Errors
+/// If the ring fails. Failed legs are notices.
+pub fn run(
+    mirror: Mirror,
+    legs: Vec<OpenLeg>,
+    settings: Settings,
+    task: Task,
+    inbox: Inbox,
+    notice: &mut dyn FnMut(Notice, &[String]),
+) -> Result<(), BackendError> {
+    let mut server = Server::new(mirror, legs, settings, inbox, notice)?;
+    let ended = server.run(task);
+    server.release_legs();
+    ended
+}
+
+/// The memory of an op.
+#[derive(Debug, Clone)]
+enum Memory {
+    None,
+    /// Zeros are written, or a hole is punched, which reads as zeros.
+    Zeros {
+        hole: bool,
+    },
+    /// These bytes are written.
+    From(Rc<[u8]>),
+    /// A client's part is written, or gets what is read.
+    Client(u64),
+    /// A buffer of a task gets what is read.
+    Own(u32, usize),
+    /// This is written, if what is read before is `expected`.
+    Superblock {
+        expected: Option<Box<[u8; BLOCK]>>,
+        new: Box<[u8; BLOCK]>,
+    },
+    /// What is read has to be this.
+    Expected(Box<[u8; BLOCK]>),
+}
+
+/// An op of the mirror, waiting or issued.
+#[derive(Debug)]
+struct Entry {
+    id: OpId,
+    leg: usize,
+    kind: OpKind,
+    offset: u64,
+    length: u32,
+    memory: Memory,
+}
+
+impl Entry {
+    fn is_hole(&self) -> bool {
+        matches!(self.memory, Memory::Zeros { hole: true })
+    }
+}
+
+/// What a slot of the ring does: several entries with adjacent ranges, or one.
+#[derive(Debug)]
+struct InFlightIo {
+    leg: usize,
+    entries: Vec<u32>,
+    /// The command of the leg's queue, by its first request.
+    command: Option<u32>,
+    kind: KernelKind,
+    /// The write has to be durable.
+    fua: bool,
+    offset: u64,
+    length: u32,
+    /// Bytes transferred so far.
+    done: u32,
+    /// When it was issued, ns.
+    since: u64,
+    /// The simulated disk of the leg has not ended it.
+    delayed: bool,
+    /// Its result and when the kernel ended it, ns, while it is delayed.
+    ended: Option<(Result<(), Errno>, u64)>,
+}
+
+/// A part of a request, as long as a slot or shorter.
+#[derive(Debug)]
+struct Part {
+    request: u64,
+    /// Its start in the request, bytes.
+    at: usize,
+}
+
+/// A request whose parts are in progress.
+#[derive(Debug)]
+struct Open {
+    cookie: u64,
+    reply: ReplyTo,
+    /// Whether it reads.
+    read: bool,
+    /// Bytes to write, or that were read; empty: zeros are written, or none.
+    bytes: Vec<u8>,
+    holes: bool,
+    length: u32,
+    parts: u32,
+    errno: Errno,
+    queue: u32,
+}
+
+/// Chooses legs by the policy, which sees the queues.
+struct Chooser<'a> {
+    policy: &'a mut dyn ReadPolicy,
+    board: &'a Board,
+    rotational: &'a [bool],
+    views: &'a mut Vec<LegView>,
+    now: u64,
+}
+
+impl Choose for Chooser<'_> {
+    fn choose(&mut self, offset: u64, length: u32, legs: LegSet) -> usize {
+        self.views.clear();
+        let rotational = self.rotational.iter().enumerate();
+        let views = rotational.map(|(leg, rotates)| self.board.view(leg, legs.has(leg), *rotates));
+        self.views.extend(views);
+        let request = ReadRequest {
+            offset,
+            length: length.into(),
+        };
+        let chosen = self.policy.choose(&request, self.views, self.now);
+        chosen.or(legs.first()).expect("a leg that may be read")
+    }
+}
+
+fn answer(reply: &Sender<Result<(), Errno>>, result: Result<(), Errno>) {
+    // Who asked may have gone.
+    let _ = reply.send(result);
+}
+
+/// The queue of this thread for a leg.
+fn leg_queue(shared: &Queues, leg: usize) -> LegQueue {
+    let settings = QueueSettings {
+        // The limit is that of all queues.
+        active: u32::MAX,
+        ..QueueSettings::default()
+    };
+    LegQueue::sharing(settings, 1024, shared.board.marks(leg))
+}
+
+struct Server<'a> {
+    mirror: Mirror,
+    settings: Settings,
+    shared: Arc<Queues>,
+    /// Of this queue; of all queues if the others do not read themselves.
+    policies: Vec<Box<dyn ReadPolicy>>,
+    names: Vec<String>,
+    paths: Vec<Option<PathBuf>>,
+    views: Vec<LegView>,
+    rotational: Vec<bool>,
+    /// Whether each leg can make zeros without a write.
+    zeroes: Vec<bool>,
+    delays: Vec<Option<Box<Disk>>>,
+    /// Index of each leg among the ring's files, which is that of its lane.
+    files: Vec<Option<u32>>,
+    /// The legs that are given.
+    held: Vec<Option<Held>>,
+    /// Those that are long enough, of the writes that are issued together.
+    long: LegSet,
+    /// Lanes that no leg uses, with their slots.
+    spare: Vec<(u32, Vec<u32>)>,
+    queues: Vec<LegQueue>,
+    /// Entries that bypass the queues, of each leg.
+    direct: Vec<VecDeque<u32>>,
+    entries: Vec<Option<Entry>>,
+    free_entries: Vec<u32>,
+    /// Empty lists of entries, for the next flights.
+    lists: Vec<Vec<u32>>,
+    flights: Vec<Option<InFlightIo>>,
+    free_slots: Vec<Vec<u32>>,
+    backend: UringBackend,
+    clock: MonotonicClock,
+    own: HashMap<(u32, usize), Rc<[u8]>>,
+    parts: HashMap<u64, Part>,
+    requests: HashMap<u64, Open>,
+    next_id: u64,
+    inbox: Inbox,
+    wake_file: u32,
+    wake_slot: u32,
+    /// The ring reads the eventfd.
+    listening: bool,
+    events: VecDeque<Event>,
+    orders: Vec<Order>,
+    notice: &'a mut dyn FnMut(Notice, &[String]),
+    /// Who asked for a change of the legs.
+    changes: HashMap<u64, Sender<Result<(), Errno>>>,
+    /// Who asked for the comparison in progress.
+    scrub: Option<Sender<(Notice, Vec<String>)>>,
+    task: Task,
+    stopped: bool,
+}
+
+impl<'a> Server<'a> {
+    fn new(
+        mirror: Mirror,
+        legs: Vec<OpenLeg>,
+        settings: Settings,
+        inbox: Inbox,
+        notice: &'a mut dyn FnMut(Notice, &[String]),
+    ) -> Result<Server<'a>, BackendError> {
+        let shared = Arc::clone(&inbox.queues);
+        let each = QueueSettings::default().active + EXTRA_SLOTS;
+        let count = legs.len() as u32;
+        let lanes = count + SPARE_LANES;
+        let slots = lanes * each + 1;
+        let mut legs = legs;
+        let delays: Vec<Option<Box<Disk>>> = legs.iter_mut().map(|leg| leg.delay.take()).collect();
+        let rotates = |(leg, delay): (&OpenLeg, &Option<Box<Disk>>)| {
+            (delay.as_ref()).map_or(leg.rotational, |disk| disk.rotational())
+        };
+        let rotational = legs.iter().zip(&delays).map(rotates).collect();
+        let zeroes = legs.iter().map(|leg| leg.zeroes).collect();
+        let names = legs.iter().map(|leg| leg.name.clone()).collect();
+        let paths = legs.iter().map(|leg| leg.path.clone()).collect();
+        let mut files = Vec::new();
+        let mut copies = Vec::new();
+        let mut held = Vec::new();
+        let mut of_leg = Vec::new();
+        let mut spare = Vec::new();
+        let mut free_slots = Vec::new();
+        let legs = legs.into_iter().map(Some);
+        for (lane, leg) in (0..lanes).zip(legs.chain(std::iter::repeat_with(|| None))) {
+            let own: Vec<u32> = (lane * each..(lane + 1) * each).collect();
+            match leg {
+                Some(OpenLeg {
+                    descriptor: Some(descriptor),
+                    ..
+                }) => {
+                    copies.push(Some(copy_of(&descriptor)?));
+                    held.push(Some(Held::of(&descriptor)?));
+                    files.push(leg_file(descriptor));
+                    of_leg.push(Some(lane));
+                    free_slots.push(own);
+                }
+                missing => {
+                    files.push(placeholder(&inbox)?);
+                    spare.push((lane, own));
+                    if missing.is_some() {
+                        copies.push(None);
+                        held.push(None);
+                        of_leg.push(None);
+                        free_slots.push(Vec::new());
+                    }
+                }
+            }
+        }
+        let wake_file = lanes;
+        files.push(placeholder(&inbox)?);
+        let arena = Arena::new(slots, SLOT_BYTES as usize, 0, false)
+            .map_err(|error| BackendError::new("get memory for buffers", error))?;
+        let engine = Engine::new(EngineKind::IoUring, slots);
+        let queues = (0..count as usize).map(|leg| leg_queue(&shared, leg));
+        let queues = queues.collect();
+        let mut server = Server {
+            settings,
+            shared,
+            policies: Vec::new(),
+            names,
+            paths,
+            views: Vec::new(),
+            rotational,
+            zeroes,
+            delays,
+            files: of_leg,
+            held,
+            long: LegSet::NONE,
+            spare,
+            queues,
+            direct: (0..count).map(|_| VecDeque::new()).collect(),
+            entries: Vec::new(),
+            free_entries: Vec::new(),
+            lists: Vec::new(),
+            flights: (0..slots).map(|_| None).collect(),
+            free_slots,
+            backend: UringBackend::new(files, arena, &engine)?,
+            clock: MonotonicClock,
+            own: HashMap::new(),
+            parts: HashMap::new(),
+            requests: HashMap::new(),
+            next_id: 0,
+            inbox,
+            wake_file,
+            wake_slot: slots - 1,
+            listening: false,
+            events: VecDeque::new(),
+            orders: Vec::new(),
+            notice,
+            changes: HashMap::new(),
+            scrub: None,
+            task: Task::Serve,
+            stopped: false,
+            mirror,
+        };
+        server.backend.allow_workers();
+        let timeout = settings.leg_timeout_ns;
+        (server.shared.leg_timeout_ns).store(timeout, Ordering::Relaxed);
+        let published = server.mirror.published();
+        // There is one server of a channel.
+        let _ = server.shared.published.set(published);
+        server.build_policies(count as usize);
+        let rotational = server.rotational.clone();
+        let places = server.paths.iter().zip(&server.held);
+        let places = places.map(|(path, file)| Place::of(path.as_ref(), file.as_ref()));
+        let places: Vec<Option<Place>> = places.collect();
+        let apart: Vec<bool> = (0..copies.len()).map(|leg| server.is_apart(leg)).collect();
+        server.shared.change(|table| {
+            let legs = copies.into_iter().zip(rotational).zip(places).zip(apart);
+            let leg = |(((file, rotational), place), apart)| TableLeg {
+                file,
+                rotational,
+                apart,
+                place,
+            };
+            table.legs = legs.map(leg).collect();
+        });
+        Ok(server)
+    }
+
+    /// Makes the policies of all queues for this number of legs.
+    fn build_policies(&mut self, legs: usize) {
+        let (queues, seed) = (self.shared.board.queues(), self.settings.seed);
+        let mut policies = self.settings.policy.build_queues(queues as u32, legs, seed);
+        if self.delays.iter().all(Option::is_none) {
+            let others = policies.drain(1..).map(Some);
+            self.shared.table().policies = std::iter::once(None).chain(others).collect();
+        }
+        // Otherwise this thread has the models of the disks, and reads for all queues.
+        self.policies = policies;
+    }
+
+    fn run(&mut self, task: Task) -> Result<(), BackendError> {
+        self.task = task;
+        let mut orders = std::mem::take(&mut self.orders);
+        self.mirror.start(&mut orders);
+        self.orders = orders;
+        self.obey();
+        if let Task::Scrub(from) = task {
+            self.events.push_back(Event::Scrub { from });
+        }
+        for leg in 0..self.names.len() {
+            watch_place(Arc::clone(&self.shared), leg)?;
+        }
+        self.serve()
+    }
+
+    /// Closes all legs, as far as nothing is in flight. The ring would close them a moment after the end of the
+    /// process.
+    fn release_legs(&mut self) {
+        self.shared.change(|table| table.legs.clear());
+        self.held.clear();
+        self.backend.cancel_all();
+        let mut completions = Completions::with_capacity(self.flights.len() as u32);
+        let deadline = self.clock.now() + LOOK_NS;
+        while self.listening && self.clock.now() < deadline {
+            let most = self.flights.len() as u32;
+            if (self.backend.turn(1, most, Some(deadline), &mut completions)).is_err() {
+                break;
+            }
+            let slots = completions.list.iter().map(|completion| completion.slot);
+            self.listening &= slots.into_iter().all(|slot| slot != self.wake_slot);
+        }
+        for lane in std::mem::take(&mut self.files).into_iter().flatten() {
+            if let Ok(file) = placeholder(&self.inbox) {
+                let _ = self.backend.replace_file(lane, file);
+            }
+        }
+    }
+
+    /// Handles what happens until the mirror has stopped.
+    fn serve(&mut self) -> Result<(), BackendError> {
+        let mut completions = Completions::with_capacity(self.flights.len() as u32);
+        let now = self.clock.now();
+        let (mut tick, mut look, mut credit) = (now + TICK_NS, now + LOOK_NS, now);
+        while !self.stopped {
+            let now = self.clock.now();
+            if now >= tick {
+                tick = now + TICK_NS;
+                self.events.push_back(Event::Tick);
+            }
+            if now >= look {
+                look = now + LOOK_NS;
+                self.look(now);
+            }
+            let copying = self.mirror.to_copy() > 0;
+            if copying && now >= credit {
+                credit = now + CREDIT_NS;
+                let bytes = self.settings.resync_rate / (1_000_000_000 / CREDIT_NS);
+                self.events.push_back(Event::Credit(bytes.max(1)));
+            }
+            let lost = self.shared.lost.swap(0, Ordering::Relaxed);
+            for leg in (0..self.names.len()).filter(|leg| lost & (1 << leg) != 0) {
+                self.events.push_back(Event::Replaced { leg });
+            }
+            self.handle_events();
+            // Before it looks at messages, and then waits.
+            self.shared.alarm.listen();
+            self.receive();
+            self.handle_events();
+            if self.stopped {
+                break;
+            }
+            self.end_delays();
+            self.handle_events();
+            if self.stopped {
+                break;
+            }
+            self.submit();
+            if !self.events.is_empty() {
+                continue;
+            }
+            let ends = self
+                .delays
+                .iter()
+                .flatten()
+                .filter_map(|disk| disk.next_end());
+            let deadline = if copying { look.min(credit) } else { look };
+            let deadline = ends.fold(deadline, u64::min);
+            let most = self.flights.len() as u32;
+            self.backend
+                .turn(1, most, Some(deadline), &mut completions)?;
+            self.shared.alarm.mute();
+            for completion in &completions.list {
+                self.completed(completion);
+            }
+        }
+        Ok(())
+    }
+
+    /// Legs that do not answer, or became shorter, are given up.
+    fn look(&mut self, now: u64) {
+        self.reclaim();
+        self.long = LegSet::NONE;
+        for leg in 0..self.held.len() {
+            if self.is_short(leg) {
+                self.events.push_back(Event::Shortened { leg });
+            }
+        }
+        let mut silent = LegSet::NONE;
+        for flight in self.flights.iter().flatten() {
+            if now.saturating_sub(flight.since) > self.settings.leg_timeout_ns {
+                silent.add(flight.leg);
+            }
+        }
+        for leg in silent.and(self.mirror.online()).iter() {
+            self.events.push_back(Event::Lost { leg });
+        }
+    }
+
+    fn receive(&mut self) {
+        while let Ok(message) = self.inbox.messages.try_recv() {
+            match message {
+                Message::Stop => self.events.push_back(Event::Stop),
+                Message::Request(request) => self.accept(request),
+                Message::Ask(ask) => self.asked(ask),
+                Message::Silent(leg) => {
+                    if self.mirror.online().has(leg) {
+                        self.events.push_back(Event::Lost { leg });
+                    }
+                }
+                Message::Shortened(leg) => self.events.push_back(Event::Shortened { leg }),
+            }
+        }
+    }
+
+    /// Splits a request into parts that fit in slots.
+    fn accept(&mut self, request: Request) {
+        let number = self.next_id;
+        let whole = request.length as usize;
+        let flush = request.access == Access::Flush;
+        let parts = if flush {
+            1
+        } else {
+            whole.div_ceil(SLOT_BYTES as usize).max(1)
+        };
+        let mut bytes = request.payload;
+        let read = request.access == Access::Read;
+        if read {
+            bytes.resize(whole, 0);
+        }
+        self.requests.insert(
+            number,
+            Open {
+                cookie: request.cookie,
+                reply: request.reply,
+                read,
+                bytes,
+                holes: request.holes,
+                length: request.length,
+                parts: parts as u32,
+                errno: 0,
+                queue: request.queue,
+            },
+        );
+        for part in 0..parts {
+            let at = part * SLOT_BYTES as usize;
+            let id = self.next_id;
+            self.next_id += 1;
+            self.parts.insert(
+                id,
+                Part {
+                    request: number,
+                    at,
+                },
+            );
+            let length = if flush {
+                0
+            } else {
+                (whole - at).min(SLOT_BYTES as usize)
+            };
+            let part = MirrorRequest {
+                id,
+                access: request.access,
+                offset: request.offset.saturating_add(at as u64),
+                length: length as u32,
+            };
+            self.events.push_back(match request.failed {
+                Some((leg, error)) => Event::Failed {
+                    request: part,
+                    leg,
+                    error,
+                },
+                None => Event::Request(part),
+            });
+        }
+    }
+
+    fn handle_events(&mut self) {
+        while let Some(event) = self.events.pop_front() {
+            let policy = match event {
+                Event::Request(request) if self.policies.len() > 1 => {
+                    let part = self.parts.get(&request.id);
+                    let open = part.and_then(|part| self.requests.get(&part.request));
+                    open.map_or(0, |open| open.queue as usize)
+                }
+                _ => 0,
+            };
+            let mut chooser = Chooser {
+                policy: &mut *self.policies[policy],
+                board: &self.shared.board,
+                rotational: &self.rotational,
+                views: &mut self.views,
+                now: self.clock.now(),
+            };
+            self.mirror.handle(event, &mut chooser, &mut self.orders);
+            self.obey();
+        }
+    }
+
+    // ---- Orders ----
+
+    fn obey(&mut self) {
+        let mut orders = std::mem::take(&mut self.orders);
+        for order in orders.drain(..) {
+            match order {
+                Order::Op(op) => self.enqueue(op),
+                Order::Reply { id, result } => match self.changes.remove(&id) {
+                    Some(reply) => answer(&reply, result),
+                    None => self.part_ended(id, result),
+                },
+                Order::Compare { task, legs } => {
+                    let mut buffers = legs.iter().map(|leg| &self.own[&(task, leg)]);
+                    let first = buffers.next();
+                    let equal = buffers.all(|other| Some(other) == first);
+                    self.events.push_back(Event::Compared { task, equal });
+                }
+                Order::Free { task } => self.own.retain(|(owner, _), _| *owner != task),
+                Order::Notice(notice) => self.noticed(notice),
+                Order::Stopped => self.stopped = true,
+            }
+        }
+        self.orders = orders;
+    }
+
+    fn noticed(&mut self, notice: Notice) {
+        (self.notice)(notice, &self.names);
+        match notice {
+            Notice::Dropped { leg, .. } => {
+                self.forget(leg);
+                self.shared.rouse_all();
+            }
+            Notice::Removed(leg) => {
+                self.forget(leg);
+                self.shared.change(|table| table.legs[leg].file = None);
+            }
+            Notice::Scrubbed { .. } if self.task != Task::Serve => {
+                self.events.push_back(Event::Stop);
+            }
+            _ => {}
+        }
+        let about_scrub = matches!(
+            notice,
+            Notice::Differs { .. } | Notice::Repaired { .. } | Notice::Scrubbed { .. }
+        );
+        if about_scrub && let Some(found) = &self.scrub {
+            // Who asked may have gone.
+            let _ = found.send((notice, self.names.clone()));
+        }
+        if let Notice::Scrubbed { .. } = notice {
+            self.scrub = None;
+        }
+    }
+
+    fn enqueue(&mut self, op: Op) {
+        let memory = match (op.buffer, op.kind) {
+            (Buffer::None, _) => Memory::None,
+            (Buffer::Block(bytes), _) => Memory::From(Rc::from(&bytes[..])),
+            (Buffer::Superblock { expected, new }, _) => Memory::Superblock { expected, new },
+            (Buffer::Expected(block), _) => Memory::Expected(block),
+            (Buffer::Client(id), kind) => {
+                let request = &self.requests[&self.parts[&id].request];
+                match kind != OpKind::Read && request.bytes.is_empty() {
+                    false => Memory::Client(id),
+                    true => Memory::Zeros {
+                        hole: request.holes && self.zeroes[op.leg],
+                    },
+                }
+            }
+            (Buffer::Own { task, part }, OpKind::Read) => Memory::Own(task, part),
+            (Buffer::Own { task, part }, _) => Memory::From(Rc::clone(&self.own[&(task, part)])),
+        };
+        let entry = Entry {
+            id: op.id,
+            leg: op.leg,
+            kind: op.kind,
+            offset: op.offset,
+            length: op.length,
+            memory,
+        };
+        let hole = entry.is_hole();
+        let number = match self.free_entries.pop() {
+            Some(number) => {
+                self.entries[number as usize] = Some(entry);
+                number
+            }
+            None => {
+                self.entries.push(Some(entry));
+                self.entries.len() as u32 - 1
+            }
+        };
+        let transfer = match op.kind {
+            OpKind::Read => Transfer::Read,
+            OpKind::Write { .. } => Transfer::Write,
+            OpKind::Flush => return self.direct[op.leg].push_back(number),
+        };
+        match op.offset.checked_sub(DATA) {
+            // A hole is not merged with writes.
+            _ if hole => self.direct[op.leg].push_back(number),
+            None => self.direct[op.leg].push_back(number),
+            Some(offset) => {
+                let (length, now) = (op.length.into(), self.clock.now());
+                self.queues[op.leg].push(number, transfer, offset, length, now);
+                (self.shared.board).counted(0, op.leg, &self.queues[op.leg]);
+            }
+        }
+    }
+
+    fn part_ended(&mut self, id: u64, result: Result<(), Errno>) {
+        let part = self.parts.remove(&id).expect("a part is replied to once");
+        let open = self.requests.get_mut(&part.request);
+        let open = open.expect("a request with parts");
+        open.parts -= 1;
+        if let Err(errno) = result {
+            open.errno = errno;
+        }
+        if open.parts > 0 {
+            return;
+        }
+        let open = self.requests.remove(&part.request).expect("found before");
+        let (data, spare) = match open.read && open.errno == 0 {
+            true => (open.bytes, Vec::new()),
+            false => (Vec::new(), open.bytes),
+        };
+        // A client that has gone does not want it.
+        open.reply.send(Reply {
+            cookie: open.cookie,
+            errno: open.errno,
+            data,
+            spare,
+            length: open.length,
+        });
+    }
+}

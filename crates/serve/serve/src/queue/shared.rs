@@ -1,0 +1,326 @@
+//! What the threads of a mirror share, and the channel to the one that runs it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use iodyno_mirror::shared::{Alarm, Board, MOST_QUEUES, Published};
+use iodyno_mirror::{LegSet, QueueSettings, ReadPolicy};
+use iodyno_sys::memory::Arena;
+use iodyno_sys::{BackendError, File};
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::ask::Ask;
+use super::leg_file::Place;
+use super::request::Request;
+
+/// Messages that wait for the thread of a mirror; who sends more waits.
+const MOST_MESSAGES: usize = 1024;
+
+/// Between two looks at the path of a leg.
+const PLACES: Duration = Duration::from_millis(500);
+
+/// What the thread is told.
+#[derive(Debug)]
+pub(super) enum Message {
+    Request(Request),
+    Ask(Ask),
+    /// A leg does not answer to a queue.
+    Silent(usize),
+    /// A queue found that a leg became shorter.
+    Shortened(usize),
+    Stop,
+}
+
+/// What the queues of a mirror share. Queue 0 is that of its thread.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    pub(super) board: Board,
+    pub(super) published: OnceLock<Arc<Published>>,
+    pub(super) leg_timeout_ns: AtomicU64,
+    /// Changes of the table so far.
+    generation: AtomicU32,
+    table: Mutex<Table>,
+    /// A bit for each leg whose file was removed or replaced.
+    pub(super) lost: AtomicU32,
+    /// Whether the thread of the mirror has to be woken for a message.
+    pub(super) alarm: Alarm,
+    /// The event that wakes each queue.
+    wakes: Vec<Arc<OwnedFd>>,
+    /// Queues that no thread has.
+    free: Mutex<Vec<usize>>,
+    /// Buffers of a ring that has ended, for the next one.
+    arenas: Mutex<Vec<Arena>>,
+    /// Bytes of the buffers of all rings, and of these.
+    arena_bytes: AtomicUsize,
+}
+
+/// Bytes of all buffers.
+fn size(arena: &Arena) -> usize {
+    arena.slots() as usize * arena.slot_bytes()
+}
+
+/// What queues read of the legs when it has changed.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) legs: Vec<TableLeg>,
+    /// The policy of each queue whose thread does not have it. `None`: the queue does not read itself.
+    pub(crate) policies: Vec<Option<Box<dyn ReadPolicy>>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct TableLeg {
+    /// `None`: it is missing or was removed.
+    pub(crate) file: Option<OwnedFd>,
+    pub(crate) rotational: bool,
+    /// Its ops are prepared by [`UringBackend::prep_apart`].
+    pub(crate) apart: bool,
+    /// `None`: it is not a file.
+    pub(super) place: Option<Place>,
+}
+
+/// Looks at the place of a leg until the leg is removed, or the mirror ends. It has a thread of its own, which waits
+/// for its own file system only, and for which nobody waits.
+pub(super) fn watch_place(queues: Arc<Queues>, leg: usize) -> Result<(), BackendError> {
+    let watch = move || {
+        loop {
+            let table = queues.table();
+            let found = table.legs.get(leg).filter(|leg| leg.file.is_some());
+            let Some(place) = found.and_then(|leg| leg.place.clone()) else {
+                return;
+            };
+            drop(table);
+            if place.is_lost() {
+                queues.lost.fetch_or(1 << leg, Ordering::Relaxed);
+                queues.rouse(0);
+            }
+            std::thread::sleep(PLACES);
+        }
+    };
+    let thread = std::thread::Builder::new().name("leg-path".to_owned());
+    let started = thread.spawn(watch).map(drop);
+    started.map_err(|error| BackendError::new("start a thread", error))
+}
+
+impl Queues {
+    fn new(queues: u32) -> io::Result<Queues> {
+        let queues = (queues as usize + 1).min(MOST_QUEUES);
+        // Rings read them, and wait for that.
+        let wakes = (0..queues).map(|_| Ok(Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?)));
+        Ok(Queues {
+            board: Board::new(queues, QueueSettings::default().active),
+            published: OnceLock::new(),
+            leg_timeout_ns: AtomicU64::new(u64::MAX),
+            generation: AtomicU32::new(0),
+            table: Mutex::default(),
+            lost: AtomicU32::new(0),
+            alarm: Alarm::default(),
+            wakes: wakes.collect::<io::Result<_>>()?,
+            free: Mutex::new((1..queues).rev().collect()),
+            arenas: Mutex::default(),
+            arena_bytes: AtomicUsize::new(0),
+        })
+    }
+
+    pub(crate) fn board(&self) -> &Board {
+        &self.board
+    }
+
+    /// `None`: the mirror has not begun.
+    pub(crate) fn published(&self) -> Option<&Published> {
+        self.published.get().map(|published| &**published)
+    }
+
+    pub(crate) fn in_sync(&self) -> LegSet {
+        self.published().map_or(LegSet::NONE, Published::in_sync)
+    }
+
+    pub(crate) fn leg_timeout_ns(&self) -> u64 {
+        self.leg_timeout_ns.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the table, and wakes all queues.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Table)) {
+        let mut table = self.table();
+        change(&mut table);
+        self.generation.fetch_add(1, Ordering::Release);
+        drop(table);
+        self.rouse_all();
+    }
+
+    fn arenas(&self) -> MutexGuard<'_, Vec<Arena>> {
+        self.arenas.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Buffers for a ring. Those of another size are not needed any more, because the number of legs has changed.
+    pub(crate) fn take_arena(&self, slots: u32, bytes: usize) -> io::Result<Arena> {
+        let mut arenas = self.arenas();
+        let fits = |arena: &Arena| (arena.slots(), arena.slot_bytes()) == (slots, bytes);
+        if let Some(at) = arenas.iter().position(fits) {
+            return Ok(arenas.swap_remove(at));
+        }
+        arenas.retain(|arena| {
+            let kept = arena.slot_bytes() != bytes;
+            self.arena_bytes
+                .fetch_sub(if kept { 0 } else { size(arena) }, Ordering::Relaxed);
+            kept
+        });
+        let arena = Arena::new(slots, bytes, 0, false)?;
+        self.arena_bytes.fetch_add(size(&arena), Ordering::Relaxed);
+        Ok(arena)
+    }
+
+    /// Takes the buffers of a ring that has ended; `None`: the kernel still has some, and they are lost. Those of one
+    /// ring are kept for the next one.
+    pub(crate) fn put_arena(&self, arena: Option<Arena>) {
+        let Some(arena) = arena else { return };
+        let mut arenas = self.arenas();
+        match arenas.is_empty() {
+            true => arenas.push(arena),
+            false => {
+                self.arena_bytes.fetch_sub(size(&arena), Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn free(&self) -> MutexGuard<'_, Vec<usize>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Commands that a queue may have in its ring without waiting for its own.
+    pub(crate) fn slots(&self) -> usize {
+        // Before the mirror has begun, its legs are not known.
+        self.table().legs.len().max(2) * QueueSettings::default().active as usize
+    }
+
+    /// A queue that no thread has.
+    pub(crate) fn enter(&self) -> Option<usize> {
+        self.free().pop()
+    }
+
+    /// The event of a queue, or a new one.
+    pub(crate) fn wake(&self, queue: Option<usize>) -> Result<Arc<OwnedFd>, BackendError> {
+        let made = match queue {
+            Some(queue) => return Ok(Arc::clone(&self.wakes[queue])),
+            None => eventfd(0, EventfdFlags::CLOEXEC),
+        };
+        made.map(Arc::new)
+            .map_err(|errno| BackendError::new("create an eventfd", errno.into()))
+    }
+
+    /// The thread of a queue ends; nothing of it is in flight. It returns the policy that it had.
+    pub(crate) fn leave(&self, queue: Option<usize>, policy: Option<Box<dyn ReadPolicy>>) {
+        let Some(queue) = queue else { return };
+        self.board.leave(queue, |next| self.rouse(next));
+        if let Some(own) = self.table().policies.get_mut(queue) {
+            // A newer one was made if the legs have changed.
+            *own = own.take().or(policy);
+        }
+        self.free().push(queue);
+    }
+
+    /// Wakes the thread of a queue.
+    pub(crate) fn rouse(&self, queue: usize) {
+        // It fails only if its counter is full, and then the thread wakes up anyway.
+        let _ = rustix::io::write(&*self.wakes[queue], &1u64.to_ne_bytes());
+    }
+
+    pub(super) fn rouse_all(&self) {
+        (1..self.wakes.len()).for_each(|queue| self.rouse(queue));
+    }
+}
+
+/// Sends requests to a mirror from any thread.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    messages: SyncSender<Message>,
+    queues: Arc<Queues>,
+}
+
+impl Handle {
+    /// Sends a request. It is dropped if the mirror has ended.
+    pub fn request(&self, request: Request) {
+        self.send(Message::Request(request));
+    }
+
+    /// Asks the mirror. What should get the answer is dropped if the mirror has ended.
+    pub fn ask(&self, ask: Ask) {
+        self.send(Message::Ask(ask));
+    }
+
+    /// Ends the mirror when all its requests have ended.
+    pub fn stop(&self) {
+        self.send(Message::Stop);
+    }
+
+    /// Bytes of the buffers of all rings of queues, also of those that wait for the next ones.
+    pub fn buffer_bytes(&self) -> usize {
+        self.queues.arena_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn queues(&self) -> &Arc<Queues> {
+        &self.queues
+    }
+
+    /// Reports that a leg does not answer to a queue.
+    pub(crate) fn silent(&self, leg: usize) {
+        self.send(Message::Silent(leg));
+    }
+
+    /// Reports that a leg became shorter.
+    pub(crate) fn shortened(&self, leg: usize) {
+        self.send(Message::Shortened(leg));
+    }
+
+    fn send(&self, message: Message) {
+        if self.messages.send(message).is_ok() && self.queues.alarm.raise() {
+            self.queues.rouse(0);
+        }
+    }
+}
+
+/// The other end of handles, for [`run`](super::run).
+#[derive(Debug)]
+pub struct Inbox {
+    pub(super) messages: Receiver<Message>,
+    pub(super) queues: Arc<Queues>,
+}
+
+/// A channel to a mirror, of which up to `queues` threads can read by a [`Reader`](crate::reader::Reader).
+///
+/// # Errors
+/// As eventfd(2).
+pub fn channel(queues: u32) -> io::Result<(Handle, Inbox)> {
+    let queues = Arc::new(Queues::new(queues)?);
+    let (sender, receiver) = sync_channel(MOST_MESSAGES);
+    let handle = Handle {
+        messages: sender,
+        queues: Arc::clone(&queues),
+    };
+    let inbox = Inbox {
+        messages: receiver,
+        queues,
+    };
+    Ok((handle, inbox))
+}
+
+/// A file of the ring that is not used.
+pub(super) fn placeholder(inbox: &Inbox) -> Result<File, BackendError> {
+    let descriptor = (inbox.queues.wakes[0].try_clone())
+        .map_err(|error| BackendError::new("duplicate the eventfd", error))?;
+    Ok(File {
+        descriptor,
+        device: false,
+    })
+}
