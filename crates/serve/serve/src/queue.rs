@@ -4,7 +4,7 @@
 //! other requests, and those reads that need it.
 //!
 //! Requests come by a channel, and an eventfd that the ring reads wakes the thread. Each leg has a queue
-//! ([`LegQueue`]), which limits, sorts and merges reads and writes of data; flushes and blocks of the superblock and
+//! (`LegQueue`), which limits, sorts and merges reads and writes of data; flushes and blocks of the superblock and
 //! the log bypass it.
 //!
 //! # What must hold
@@ -14,12 +14,12 @@
 //! - The bytes of a write are copied from the client once, and from this copy to the slot of each leg, so that all legs
 //!   get the same.
 //! - FUA is a write with RWF_DSYNC; of a hole, fdatasync of the leg follows.
-//! - At most as many commands are issued to a leg as it has places, which all queues share ([`Board`]). Flushes,
+//! - At most as many commands are issued to a leg as it has places, which all queues share (`Board`). Flushes,
 //!   superblocks, the log and repetitions need none.
 //! - A leg is not written while it is shorter than the mirror: the op fails. Such a leg, and one that returns less than
 //!   was read, is reported to the mirror as shortened before the op ends. So is one that is found to be shorter every
 //!   second, which may have been dropped before.
-//! - A leg whose file system may make a call wait ([`leg_file::waits`]) is used by threads of the kernel only: a leg that hangs
+//! - A leg whose file system may make a call wait (`waits`) is used by threads of the kernel only: a leg that hangs
 //!   does not delay the others.
 //! - The path of a leg that is a file leads to the file that is open. A thread for each leg looks twice a second,
 //!   because a file system may not answer: a leg whose file was removed, renamed or replaced is reported to the mirror.

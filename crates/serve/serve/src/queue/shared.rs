@@ -76,7 +76,7 @@ pub(crate) struct TableLeg {
     /// `None`: it is missing or was removed.
     pub(crate) file: Option<OwnedFd>,
     pub(crate) rotational: bool,
-    /// Its ops are prepared by [`UringBackend::prep_apart`].
+    /// Its ops are prepared by [`iodyno_sys::UringBackend::prep_apart`].
     pub(crate) apart: bool,
     /// `None`: it is not a file.
     pub(super) place: Option<Place>,
