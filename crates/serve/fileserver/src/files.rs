@@ -219,8 +219,8 @@ impl Files {
     }
 
     /// Like [`Self::lend`], but through the crate's write, for a write that clears set-user-id bits. The crate itself
-    /// leaves the bits: it does not offer the kernel to clear them in all cases (`FUSE_HANDLE_KILLPRIV_V2`). Writes past
-    /// the client's cache request it nevertheless.
+    /// leaves the bits: it does not offer the kernel to clear them in all cases (`FUSE_HANDLE_KILLPRIV_V2`). Writes
+    /// past the client's cache request it nevertheless.
     ///
     /// # Errors
     /// Those of [`Self::lend`]; the capabilities of the thread cannot be changed.
