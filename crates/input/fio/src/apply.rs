@@ -86,9 +86,9 @@ fn apply_one(
         host: Some(host),
         ..Value::new(text, draft.kb_base)
     };
-    let outcome = option.apply(&entry.key, text, |set| {
+    let outcome = option.apply(&entry.key, text, |effect| {
         if value.given || option.unit.optional() {
-            return set(draft, &value);
+            return (effect.set)(draft, &value);
         }
         let form = format!("write {}", option.unit.form(&entry.key));
         Err(Problem::error(format!("`{}` needs a value", entry.key)).hint(form))

@@ -150,61 +150,6 @@ pub(super) const ENGINES: &[EngineSpec] = &[
     not("solarisaio", "Solaris", "it is for another system", "use io_uring"),
 ];
 
-/// An option that only some engines have.
-pub(super) struct EngineOption {
-    pub(super) option: &'static str,
-    pub(super) engines: &'static [EngineKind],
-    /// The engines as text.
-    pub(super) names: &'static str,
-}
-
-const fn only(
-    option: &'static str,
-    engines: &'static [EngineKind],
-    names: &'static str,
-) -> EngineOption {
-    EngineOption {
-        option,
-        engines,
-        names,
-    }
-}
-
-const RINGS: &str = "io_uring and io_uring_cmd";
-
-/// The options of single engines.
-pub(super) const ENGINE_OPTIONS: &[EngineOption] = {
-    use EngineKind::{IoUring, IoUringCmd, Libaio, Nbd, Pvsync2, Sim, VhostUserBlk, Virtiofs};
-    &[
-        only(
-            "hipri",
-            &[IoUring, IoUringCmd, Pvsync2],
-            "io_uring, io_uring_cmd and pvsync2",
-        ),
-        only("sqthread_poll", &[IoUring, IoUringCmd], RINGS),
-        only("sqthread_poll_cpu", &[IoUring, IoUringCmd], RINGS),
-        only("fixedbufs", &[IoUring, IoUringCmd], RINGS),
-        only("registerfiles", &[IoUring], "io_uring"),
-        only("force_async", &[IoUring], "io_uring"),
-        only(
-            "nowait",
-            &[IoUring, Libaio, Pvsync2],
-            "io_uring, libaio and pvsync2",
-        ),
-        only("cmd_type", &[IoUringCmd], "io_uring_cmd"),
-        only(
-            "uri",
-            &[Nbd, VhostUserBlk, Virtiofs],
-            "nbd, vhost-user-blk and virtiofs",
-        ),
-        only("sim_device", &[Sim], "sim"),
-        only("sim_latency", &[Sim], "sim"),
-        only("sim_servers", &[Sim], "sim"),
-        only("sim_faults", &[Sim], "sim"),
-        only("sim_clock", &[Sim], "sim"),
-    ]
-};
-
 /// What carries out an engine of fio; `None`: it is not supported, or works on names.
 pub fn backend(name: &str) -> Option<EngineKind> {
     match ENGINES.iter().find(|engine| engine.name == name)?.status {

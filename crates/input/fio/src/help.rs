@@ -6,9 +6,9 @@ use iodyno_model::{Job, Workload};
 
 use iodyno_options::{Status, Unit, quoted};
 
-use super::engines::{ENGINE_OPTIONS, ENGINES, EngineUse};
+use super::engines::{ENGINES, EngineUse};
 use super::flags::FLAGS;
-use super::options::{OPTIONS, OptionSpec};
+use super::options::{OPTIONS, OptionSpec, engine_options};
 
 /// The text of `--help`.
 pub(super) fn usage() -> String {
@@ -110,10 +110,9 @@ pub(super) fn engine_help(name: Option<&str>) -> Result<String, String> {
             }
         },
     };
-    let own = ENGINE_OPTIONS
-        .iter()
-        .filter(|own| kind.is_some_and(|kind| own.engines.contains(&kind)));
-    let options: Vec<&OptionSpec> = own.filter_map(|own| OPTIONS.find(own.option)).collect();
+    let own =
+        engine_options().filter(|(_, engines)| kind.is_some_and(|kind| engines.contains(&kind)));
+    let options: Vec<&OptionSpec> = own.map(|(option, _)| option).collect();
     if options.is_empty() {
         return Err(format!("the engine {name} has no options of its own\n"));
     }

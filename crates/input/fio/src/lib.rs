@@ -37,7 +37,10 @@ pub use engines::backend;
 pub use flags::{OwnFlags, honoured_flags};
 pub use host::{Host, SystemHost};
 pub use number::{NumberError, Size, TimeUnit, size, time};
-pub use options::{has_fixed_form, honoured_options, ignored_option, option_names, replaces};
+pub use options::{
+    fields_of_option, has_fixed_form, honoured_options, ignored_option, option_names,
+    option_of_field, replaces,
+};
 pub use output::{Eta, OutputFormat, OutputOptions};
 pub use parsed::{Parsed, Verdict};
 pub use resolved::resolved_options;

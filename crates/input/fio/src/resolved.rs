@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use iodyno_model::{Access, Amount, BlockSizes, Job, MixSequence, Order, PerDirection};
+use iodyno_model::{Access, Amount, BlockSizes, Job, MixSequence, PerDirection};
 
 /// Options in fio's notation: as written, or the values in effect.
 pub fn resolved_options(job: &Job) -> BTreeMap<String, String> {
@@ -46,22 +46,11 @@ pub fn resolved_options(job: &Job) -> BTreeMap<String, String> {
 
 /// The value of `rw=`, with its suffix.
 fn read_write(access: &Access) -> String {
-    let word = match (access.reads, access.writes, access.trims) {
-        (true, true, _) => "rw",
-        (_, true, true) => "trimwrite",
-        (_, true, false) => "write",
-        (_, false, true) => "trim",
-        (_, false, false) => "read",
-    };
-    let random = if access.order == Order::Random {
-        "rand"
-    } else {
-        ""
-    };
+    let pattern = access.pattern();
     match access.sequence {
-        None => format!("{random}{word}"),
-        Some(MixSequence::Every(ops)) => format!("{random}{word}:{ops}"),
-        Some(MixSequence::Skip(bytes)) => format!("{random}{word}:{bytes}"),
+        None => pattern.to_owned(),
+        Some(MixSequence::Every(ops)) => format!("{pattern}:{ops}"),
+        Some(MixSequence::Skip(bytes)) => format!("{pattern}:{bytes}"),
     }
 }
 

@@ -4,7 +4,7 @@ use iodyno_model::{Amount, Content, Diagnostic, EngineKind, Job, Order, Severity
 use iodyno_units::Bytes;
 
 use super::draft::Draft;
-use super::engines::ENGINE_OPTIONS;
+use super::options::engine_options;
 use super::text::Report;
 
 /// A pass of at least this number of bytes is not considered small.
@@ -39,6 +39,15 @@ pub(super) fn check(draft: &Draft, job: &Job, report: &mut Report) {
     trap.buffers();
     trap.verify();
     trap.logs();
+}
+
+/// `io_uring, libaio and pvsync2`.
+fn names(engines: &[EngineKind]) -> String {
+    let names: Vec<&str> = engines.iter().map(|kind| kind.name()).collect();
+    match names.as_slice() {
+        [most @ .., last] if !most.is_empty() => format!("{} and {last}", most.join(", ")),
+        names => names.concat(),
+    }
 }
 
 struct Trap<'a> {
@@ -175,9 +184,10 @@ impl Trap<'_> {
     /// Checks for options of one engine that are given to another.
     fn engine_options(&mut self) {
         let kind = self.draft.blocks.engine.kind;
-        for own in ENGINE_OPTIONS {
-            let (option, names) = (own.option, own.names);
-            if self.draft.written.contains_key(option) && !own.engines.contains(&kind) {
+        for (option, engines) in engine_options() {
+            let option = option.name;
+            if self.draft.written.contains_key(option) && !engines.contains(&kind) {
+                let names = names(engines);
                 self.warn(
                     option,
                     format!(

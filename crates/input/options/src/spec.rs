@@ -156,6 +156,8 @@ pub struct OptionSpec<S> {
     pub status: Status<S>,
     /// Values without effect: with one of these, an ignored or refused option is accepted silently.
     pub neutral: &'static [&'static str],
+    /// The fields of a job that it sets: paths in the stored form, without the kind of work.
+    pub fields: &'static [&'static str],
 }
 
 /// An option that has no effect here, which does not change the result.
@@ -207,6 +209,7 @@ impl<S: Copy> OptionSpec<S> {
             text,
             status,
             neutral: &[],
+            fields: &[],
         }
     }
 
@@ -223,6 +226,11 @@ impl<S: Copy> OptionSpec<S> {
     /// Sets the values without effect.
     pub const fn neutral(self, neutral: &'static [&'static str]) -> OptionSpec<S> {
         OptionSpec { neutral, ..self }
+    }
+
+    /// Sets the fields of a job.
+    pub const fn sets(self, fields: &'static [&'static str]) -> OptionSpec<S> {
+        OptionSpec { fields, ..self }
     }
 
     /// Whether it is supported.

@@ -14,7 +14,6 @@ pub(crate) static LANGUAGE: Language = Language {
     name: "experiments",
     options: || keys(false),
     topics: &[FILE, TABLE, NODES, CONFIGURATION, WORKLOAD],
-    table: "crates/input/experiment/src/effects.txt",
     arguments,
 };
 

@@ -10,7 +10,6 @@ pub(crate) static LANGUAGE: Language = Language {
     name: "flags",
     options: || iodyno_fio::honoured_flags().map(str::to_owned).collect(),
     topics: &[CASES],
-    table: "crates/input/fio/src/flag_effects.txt",
     arguments,
 };
 

@@ -22,7 +22,6 @@ pub(crate) static LANGUAGE: Language = Language {
         GUESTS,
         IN_GUESTS,
     ],
-    table: "crates/input/experiment/src/layer_effects.txt",
     arguments,
 };
 

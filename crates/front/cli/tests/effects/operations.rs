@@ -14,7 +14,6 @@ pub(crate) static LANGUAGE: Language = Language {
     name: "operations",
     options: || iodyno_experiment::fileops::keys().collect(),
     topics: &[KEYS, SETS, STEPS, OPTIONS],
-    table: "crates/input/experiment/src/fileops/effects.txt",
     arguments,
 };
 

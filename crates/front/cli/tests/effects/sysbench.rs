@@ -17,7 +17,6 @@ pub(crate) static LANGUAGE: Language = Language {
             .collect()
     },
     topics: &[FILES, RUN, REPORT, RANDOM],
-    table: "crates/input/sysbench/src/effects.txt",
     arguments,
 };
 

@@ -1,13 +1,16 @@
 //! Options of the engine: how ops reach the kernel.
 
-use iodyno_model::{EngineKind, SimClock, closest};
+use iodyno_model::EngineKind::{
+    self, IoUring, IoUringCmd, Libaio, Nbd, Pvsync2, Sim, VhostUserBlk, Virtiofs,
+};
+use iodyno_model::{SimClock, closest};
 use iodyno_options::{Problem, Status, Unit::*, differs, ignored, refused};
 
 use crate::draft::Draft;
 use crate::engines;
 use crate::engines::EngineUse;
 use crate::number::TimeUnit;
-use crate::options::{OptionSpec, honoured};
+use crate::options::{OptionSpec, honoured, only};
 use crate::value::Value;
 
 /// Maximum depth; a larger value is assumed to be a typing error.
@@ -16,42 +19,42 @@ const DEEPEST: u32 = 1 << 20;
 #[rustfmt::skip]
 pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("ioengine", Words(&["psync", "sync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap", "nbd", "vhost-user-blk", "virtiofs", "null", "sim"]), "I/O engine.",
-        engine).default("psync"),
+        engine).default("psync").sets(&["engine.kind"]),
     honoured("iodepth", Count, "Maximum number of ops in flight; synchronous engines use 1.",
         |draft, value| value.count(1, DEEPEST).map(|it| draft.depth = it)).default("1"),
     honoured("iodepth_batch", Count, "Maximum number of ops submitted at once; default: one, or with io_uring the number in flight, or all if none is in flight.",
-        |draft, value| value.count(0, DEEPEST).map(|it| draft.blocks.engine.batch_submit = it)).alias(&["iodepth_batch_submit"]),
+        |draft, value| value.count(0, DEEPEST).map(|it| draft.blocks.engine.batch_submit = it)).alias(&["iodepth_batch_submit"]).sets(&["engine.batch_submit"]),
     honoured("iodepth_batch_complete_min", Count, "Minimum number of completions to wait for at once.",
-        iodepth_batch_complete_min).alias(&["iodepth_batch_complete"]).default("1"),
+        iodepth_batch_complete_min).alias(&["iodepth_batch_complete"]).default("1").sets(&["engine.batch_complete_min"]),
     honoured("iodepth_batch_complete_max", Count, "Maximum number of completions reaped at once; default: all available.",
-        |draft, value| value.count(0, DEEPEST).map(|it| draft.blocks.engine.batch_complete_max = it)),
+        |draft, value| value.count(0, DEEPEST).map(|it| draft.blocks.engine.batch_complete_max = it)).sets(&["engine.batch_complete_max"]),
     honoured("iodepth_low", Count, "Number of ops in flight at which the queue is refilled.",
-        |draft, value| value.count(0, DEEPEST).map(|it| draft.blocks.engine.depth_low = it)),
+        |draft, value| value.count(0, DEEPEST).map(|it| draft.blocks.engine.depth_low = it)).sets(&["engine.depth_low"]),
     ignored("io_submit_mode", Words(&["inline", "offload"]), "Submits from a separate thread.", "late submissions are part of the response latency, which is measured from the intended start"),
     honoured("serialize_overlap", Boolean, "An op that overlaps one in flight of the same clone waits for it, if the job writes or trims.",
-        |draft, value| value.boolean().map(|it| draft.blocks.access.serialize_overlap = it)).default("0"),
+        |draft, value| value.boolean().map(|it| draft.blocks.access.serialize_overlap = it)).default("0").sets(&["access.serialize_overlap"]),
     honoured("direct", Boolean, "O_DIRECT: bypasses the page cache.",
         |draft, value| value.boolean().map(|it| draft.blocks.engine.direct = it)).default("0"),
     honoured("buffered", Boolean, "The opposite of `direct`.",
         |draft, value| value.boolean().map(|it| draft.blocks.engine.direct = !it)).default("1"),
     honoured("atomic", Boolean, "Each write is stored completely or not at all (RWF_ATOMIC; pvsync2, libaio, io_uring).",
-        |draft, value| value.boolean().map(|it| draft.blocks.engine.atomic = it)).default("0"),
+        |draft, value| value.boolean().map(|it| draft.blocks.engine.atomic = it)).default("0").sets(&["engine.atomic"]),
     honoured("sync", Words(&["none", "sync", "dsync", "0", "1"]), "O_SYNC or O_DSYNC: each write is durable when it completes.",
         sync).default("none"),
-    honoured("hipri", Boolean, "Polls for completions (io_uring: IOPOLL; pvsync2: RWF_HIPRI).",
-        |draft, value| value.boolean().map(|it| draft.blocks.engine.hipri = it)),
+    only(&[IoUring, IoUringCmd, Pvsync2], "hipri", Boolean, "Polls for completions (io_uring: IOPOLL; pvsync2: RWF_HIPRI).",
+        |draft, value| value.boolean().map(|it| draft.blocks.engine.hipri = it)).sets(&["engine.hipri"]),
     refused("hipri_percentage", Percent, "Percentage of ops that poll.", "polling applies to all ops of a job or to none", "use `hipri=1`").neutral(&["100"]),
-    honoured("sqthread_poll", Boolean, "io_uring: a kernel thread submits (SQPOLL).",
-        |draft, value| value.boolean().map(|it| draft.blocks.engine.sqthread_poll = it)),
-    honoured("sqthread_poll_cpu", Count, "io_uring: the CPU of that thread.", sqthread_poll_cpu),
-    honoured("fixedbufs", Boolean, "io_uring: registers the buffers; by default if the kernel supports it.",
-        |draft, value| value.boolean().map(|it| draft.blocks.engine.fixed_buffers = Some(it))),
-    honoured("registerfiles", Boolean, "io_uring: registers the files; by default if the kernel supports it.",
-        |draft, value| value.boolean().map(|it| draft.blocks.engine.registered_files = Some(it))),
-    honoured("force_async", Count, "io_uring: one op in this number is not attempted inline first; 1: all of them, 0: none.",
-        force_async).default("0"),
-    honoured("nowait", Boolean, "Ops that would block fail instead (RWF_NOWAIT).",
-        |draft, value| value.boolean().map(|it| draft.blocks.engine.nowait = it)).default("0"),
+    only(&[IoUring, IoUringCmd], "sqthread_poll", Boolean, "io_uring: a kernel thread submits (SQPOLL).",
+        |draft, value| value.boolean().map(|it| draft.blocks.engine.sqthread_poll = it)).sets(&["engine.sqthread_poll"]),
+    only(&[IoUring, IoUringCmd], "sqthread_poll_cpu", Count, "io_uring: the CPU of that thread.", sqthread_poll_cpu).sets(&["engine.sqthread_poll_cpu"]),
+    only(&[IoUring, IoUringCmd], "fixedbufs", Boolean, "io_uring: registers the buffers; by default if the kernel supports it.",
+        |draft, value| value.boolean().map(|it| draft.blocks.engine.fixed_buffers = Some(it))).sets(&["engine.fixed_buffers"]),
+    only(&[IoUring], "registerfiles", Boolean, "io_uring: registers the files; by default if the kernel supports it.",
+        |draft, value| value.boolean().map(|it| draft.blocks.engine.registered_files = Some(it))).sets(&["engine.registered_files"]),
+    only(&[IoUring], "force_async", Count, "io_uring: one op in this number is not attempted inline first; 1: all of them, 0: none.",
+        force_async).default("0").sets(&["engine.force_async", "engine.force_async_every"]),
+    only(&[IoUring, Libaio, Pvsync2], "nowait", Boolean, "Ops that would block fail instead (RWF_NOWAIT).",
+        |draft, value| value.boolean().map(|it| draft.blocks.engine.nowait = it)).default("0").sets(&["engine.nowait"]),
     ignored("nonvectored", Count, "io_uring: READ instead of READV.", "ops are never vectored"),
     ignored("libaio_vectored", Boolean, "libaio: PREADV instead of PREAD.", "ops are never vectored"),
     ignored("userspace_reap", Boolean, "libaio: reads the ring without a system call.", "one call reaps all available completions"),
@@ -65,18 +68,18 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.time(TimeUnit::Microseconds).map(|it| draft.cpu_chunk = it)).default("50000"),
     differs("cpumode", Words(&["noop", "qsort"]), "cpuio: what keeps the CPU busy.", "the CPU spins in every mode").neutral(&["noop"]),
     differs("exit_on_io_done", Boolean, "cpuio: ends with the last job that does I/O.", "a job of cpuio ends after its `runtime`").neutral(&["0"]),
-    honoured("cmd_type", Words(&["nvme"]), "io_uring_cmd: the kind of commands.", cmd_type).default("nvme"),
-    honoured("uri", Text, "nbd: the export: `nbd+unix:///NAME?socket=PATH` or `nbd://HOST:PORT/NAME`; vhost-user-blk: `vhost-user-blk:///SOCKET`; virtiofs: `virtiofs:///SOCKET`.", uri),
-    honoured("sim_device", Forms(&["law", "hdd", "flash", "mirror:adaptive:hdd+hdd*2"]), "sim: a device with the service times of `sim_latency`; or a model of a rotating or solid-state disk, or of a mirror with a read policy, which all clones use. `*2`: a disk that needs twice the time.",
-        |draft, value| engines::device(value).map(|it| draft.sim.device = it)).default("law"),
-    honoured("sim_latency", Forms(&["constant:100us", "exponential:100us", "lognormal:100us:0.5"]), "sim: service time: constant, exponential with a mean, or log-normal with a median and σ.",
-        |draft, value| engines::law(value).map(|it| draft.sim.law = it)).default("constant:100us"),
-    honoured("sim_servers", Count, "sim: number of ops served at the same time; 0: no limit.",
-        |draft, value| value.count(0, u32::MAX).map(|it| draft.sim.servers = it)).default("0"),
-    honoured("sim_faults", Forms(&["eio:100", "short:50", "stall:2s:1s"]), "sim: every 100th op fails with EIO; every 50th is short; none completes for 1 s from 2 s on. Separated by commas.",
-        |draft, value| engines::faults(value).map(|it| draft.sim.faults = it)),
-    honoured("sim_clock", Words(&["virtual", "real"]), "sim: `virtual` runs as fast as the host computes, unless a job of the file uses another engine or asks for `real`, which takes the time it says.",
-        |draft, value| value.choice(&[("virtual", SimClock::Virtual), ("real", SimClock::Real)]).map(|it| draft.sim.clock = it)).default("virtual"),
+    only(&[IoUringCmd], "cmd_type", Words(&["nvme"]), "io_uring_cmd: the kind of commands.", cmd_type).default("nvme"),
+    only(&[Nbd, VhostUserBlk, Virtiofs], "uri", Text, "nbd: the export: `nbd+unix:///NAME?socket=PATH` or `nbd://HOST:PORT/NAME`; vhost-user-blk: `vhost-user-blk:///SOCKET`; virtiofs: `virtiofs:///SOCKET`.", uri).sets(&["engine.nbd"]),
+    only(&[Sim], "sim_device", Forms(&["law", "hdd", "flash", "mirror:adaptive:hdd+hdd*2"]), "sim: a device with the service times of `sim_latency`; or a model of a rotating or solid-state disk, or of a mirror with a read policy, which all clones use. `*2`: a disk that needs twice the time.",
+        |draft, value| engines::device(value).map(|it| draft.sim.device = it)).default("law").sets(&["engine.sim.device"]),
+    only(&[Sim], "sim_latency", Forms(&["constant:100us", "exponential:100us", "lognormal:100us:0.5"]), "sim: service time: constant, exponential with a mean, or log-normal with a median and σ.",
+        |draft, value| engines::law(value).map(|it| draft.sim.law = it)).default("constant:100us").sets(&["engine.sim.law"]),
+    only(&[Sim], "sim_servers", Count, "sim: number of ops served at the same time; 0: no limit.",
+        |draft, value| value.count(0, u32::MAX).map(|it| draft.sim.servers = it)).default("0").sets(&["engine.sim.servers"]),
+    only(&[Sim], "sim_faults", Forms(&["eio:100", "short:50", "stall:2s:1s"]), "sim: every 100th op fails with EIO; every 50th is short; none completes for 1 s from 2 s on. Separated by commas.",
+        |draft, value| engines::faults(value).map(|it| draft.sim.faults = it)).sets(&["engine.sim.faults"]),
+    only(&[Sim], "sim_clock", Words(&["virtual", "real"]), "sim: `virtual` runs as fast as the host computes, unless a job of the file uses another engine or asks for `real`, which takes the time it says.",
+        |draft, value| value.choice(&[("virtual", SimClock::Virtual), ("real", SimClock::Real)]).map(|it| draft.sim.clock = it)).default("virtual").sets(&["engine.sim.clock"]),
 ];
 
 fn iodepth_batch_complete_min(draft: &mut Draft, value: &Value) -> Result<(), Problem> {

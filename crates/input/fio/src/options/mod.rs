@@ -11,6 +11,7 @@ mod pacing;
 mod replay;
 mod reporting;
 
+use iodyno_model::EngineKind;
 use iodyno_options::{Problem, Status, Table, Unit};
 
 use crate::draft::Draft;
@@ -21,14 +22,23 @@ pub(super) use reporting::name_logs;
 /// Sets an option in the draft of a job.
 pub(crate) type Setter = fn(&mut Draft, &Value) -> Result<(), Problem>;
 
+/// What a supported option does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effect {
+    /// Sets it.
+    pub(crate) set: Setter,
+    /// The engines for which it has an effect; empty: all.
+    pub(crate) engines: &'static [EngineKind],
+}
+
 /// An option of fio.
-pub(crate) type OptionSpec = iodyno_options::OptionSpec<Setter>;
+pub(crate) type OptionSpec = iodyno_options::OptionSpec<Effect>;
 
 /// Options that may be repeated: each occurrence adds to the earlier value.
 pub(crate) const ADDING: &[&str] = &["filename", "opendir"];
 
 /// The options by topic, in the order of the documentation.
-pub(crate) static OPTIONS: Table<Setter> = Table {
+pub(crate) static OPTIONS: Table<Effect> = Table {
     topics: &[
         ("Jobs and groups", general::OPTIONS),
         ("Ops and offsets", access::OPTIONS),
@@ -59,6 +69,21 @@ pub fn ignored_option(name: &str) -> Option<&'static str> {
     OPTIONS.ignored(name)
 }
 
+/// The option that sets a field of a job: a path in the stored form, without the kind of work, such as
+/// `extent.zone_size`.
+pub fn option_of_field(path: &str) -> Option<&'static str> {
+    let mut options = OPTIONS.options();
+    let option = options.find(|option| option.fields.contains(&path))?;
+    Some(option.name)
+}
+
+/// The fields of a job that an option sets.
+pub fn fields_of_option(name: &str) -> &'static [&'static str] {
+    let mut options = OPTIONS.options();
+    let option = options.find(|option| option.name == name);
+    option.map_or(&[], |option| option.fields)
+}
+
 /// Whether this is the name of an option whose value has a fixed form, such as a number, words, or a list of these: it
 /// names no file, program or host.
 pub fn has_fixed_form(name: &str) -> bool {
@@ -77,9 +102,29 @@ pub fn replaces(first: &str, second: &str) -> bool {
     }
 }
 
+/// The options that only some engines have, with these engines.
+pub(crate) fn engine_options() -> impl Iterator<Item = (&'static OptionSpec, &'static [EngineKind])>
+{
+    OPTIONS.options().filter_map(|option| match option.status {
+        Status::Honoured(effect) if !effect.engines.is_empty() => Some((option, effect.engines)),
+        _ => None,
+    })
+}
+
 /// A supported option.
 const fn honoured(name: &'static str, unit: Unit, text: &'static str, set: Setter) -> OptionSpec {
-    OptionSpec::new(name, unit, text, Status::Honoured(set))
+    only(&[], name, unit, text, set)
+}
+
+/// A supported option of these engines.
+const fn only(
+    engines: &'static [EngineKind],
+    name: &'static str,
+    unit: Unit,
+    text: &'static str,
+    set: Setter,
+) -> OptionSpec {
+    OptionSpec::new(name, unit, text, Status::Honoured(Effect { set, engines }))
 }
 
 #[cfg(test)]
@@ -100,13 +145,13 @@ mod tests {
     #[test]
     fn defaults_are_valid_values() {
         for option in OPTIONS.options() {
-            let Status::Honoured(set) = option.status else {
+            let Status::Honoured(effect) = option.status else {
                 continue;
             };
             if !option.default.is_empty() {
                 let mut draft = Draft::new(4);
                 let value = Value::new(option.default, 1024);
-                assert_eq!(set(&mut draft, &value), Ok(()), "{}", option.name);
+                assert_eq!((effect.set)(&mut draft, &value), Ok(()), "{}", option.name);
             }
         }
     }

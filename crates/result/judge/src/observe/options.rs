@@ -1,127 +1,26 @@
 //! The options of a workload as facts: every field of its jobs that is not at its default.
 //!
 //! The fields are those of the jobs' stored form, so that a new one is a fact without further code. The exceptions
-//! are listed in [`defaults`]. An option at its default is not a fact; comparing two own trials fills it in with
-//! [`default_option`].
+//! are listed in [`defaults`]. A fact has the name of the option of fio that sets the field, as the table of options
+//! lists it. An option at its default is not a fact; comparing two own trials fills it in with [`default_option`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use iodyno_model::{
-    Access, Blocks, DirectionRate, Engine, EngineKind, Job, Order, Pacing, PerDirection,
-    SharedFiles, SimOptions, Work, Workload,
+    Access, Blocks, DirectionRate, Engine, EngineKind, Job, Order, Pacing, PerDirection, Replay,
+    SharedFiles, SimOptions, SyncPolicy, Work, Workload,
 };
 use iodyno_units::Nanos;
 use serde_json::{Map, Value};
 
 use super::words::{self, Values};
 
-/// Fields with the option of fio that sets them; empty if it has the field's name. A field without an entry is a
-/// fact under its path.
-const NAMES: &[(&str, &str)] = &[
-    ("after", "wait_for"),
-    ("delay", "startdelay"),
-    ("exit_all", "exitall"),
-    ("exit_what", ""),
-    ("end.until_full", "fill_device"),
-    ("end.steady", "steadystate"),
-    ("pacing.rates.read.least_bytes_per_s", "rate_min"),
-    ("pacing.rates.write.least_bytes_per_s", "rate_min"),
-    ("pacing.rates.trim.least_bytes_per_s", "rate_min"),
-    ("pacing.rates.read.least_iops", "rate_iops_min"),
-    ("pacing.rates.write.least_iops", "rate_iops_min"),
-    ("pacing.rates.trim.least_iops", "rate_iops_min"),
-    ("pacing.check_every", "rate_cycle"),
-    ("pacing.think", "thinktime"),
-    ("pacing.flow", ""),
-    ("buffers.refill", "refill_buffers"),
-    ("buffers.scramble", "scramble_buffers"),
-    ("buffers.align", "iomem_align"),
-    ("buffers.memory", "mem"),
-    ("errors.continue_read", "continue_on_error"),
-    ("errors.continue_write", "continue_on_error"),
-    ("errors.continue_verify", "continue_on_error"),
-    ("errors.ignore_read", "ignore_error"),
-    ("errors.ignore_write", "ignore_error"),
-    ("errors.exit_all", "exitall_on_error"),
-    ("placement.cpus", "cpus_allowed"),
-    ("placement.split", "cpus_allowed_policy"),
-    ("placement.numa_cpu_nodes", ""),
-    ("placement.numa_memory_nodes", "numa_mem_policy"),
-    ("placement.numa_memory_policy", "numa_mem_policy"),
-    ("placement.nice", ""),
-    ("placement.io_priority", "prioclass"),
-    ("placement.io_hint", "priohint"),
-    ("priorities", "cmdprio_percentage"),
-    ("engine.kind", "ioengine"),
-    ("engine.depth_low", "iodepth_low"),
-    ("engine.batch_submit", "iodepth_batch"),
-    ("engine.batch_complete_min", "iodepth_batch_complete_min"),
-    ("engine.batch_complete_max", "iodepth_batch_complete_max"),
-    ("engine.hipri", ""),
-    ("engine.sqthread_poll", ""),
-    ("engine.sqthread_poll_cpu", ""),
-    ("engine.fixed_buffers", "fixedbufs"),
-    ("engine.registered_files", "registerfiles"),
-    ("engine.force_async", ""),
-    ("engine.force_async_every", "force_async"),
-    ("engine.nowait", ""),
-    ("engine.atomic", ""),
-    ("engine.nbd", "uri"),
-    ("engine.sim.device", "sim_device"),
-    ("engine.sim.law", "sim_latency"),
-    ("engine.sim.servers", "sim_servers"),
-    ("engine.sim.faults", "sim_faults"),
-    ("engine.sim.clock", "sim_clock"),
-    ("access.read_percent", "rwmixread"),
+/// Fields that no option of fio sets, or whose facts have another name than the option.
+const OTHERS: [(&str, &str); 4] = [
     ("access.block_align", "blockalign"),
-    ("access.distribution", "random_distribution"),
-    ("access.percent_random", "percentage_random"),
-    ("access.random_map", NO_RANDOM_MAP),
     ("access.sequence", "rw suffix"),
-    ("access.sequencer", "rw_sequencer"),
-    ("access.repeatable", "randrepeat"),
-    ("access.seed", "randseed"),
-    ("access.precondition", "sprandom"),
-    ("access.serialize_overlap", ""),
-    ("files.names", FILE_NAMES),
-    ("files.count", "nrfiles"),
-    ("files.size", "filesize"),
-    ("files.service", "file_service_type"),
-    ("files.service_ops", "file_service_type"),
-    ("files.open", "openfiles"),
-    ("files.fallocate", ""),
-    ("files.overwrite", ""),
-    ("files.create_on_open", ""),
-    ("files.create_only", ""),
-    ("files.allow_create", "allow_file_create"),
     ("files.read_only", "readonly"),
-    ("files.fsync_on_layout", "create_fsync"),
-    ("files.invalidate", ""),
-    ("files.pre_read", ""),
-    ("files.append", "file_append"),
-    ("files.fsync_on_close", ""),
-    ("files.unlink", ""),
-    ("files.advise", "fadvise_hint"),
-    ("files.advice", "fadvise_hint"),
-    ("extent.offset", ""),
-    ("extent.offset_increment", ""),
-    ("extent.offset_align", ""),
-    ("extent.zone_size", "zonesize"),
-    ("extent.zone_range", "zonerange"),
-    ("extent.zone_skip", "zoneskip"),
-    ("passes.time_based", ""),
-    ("passes.io_size", ""),
-    ("passes.loops", ""),
-    ("verify", ""),
-    ("replay", "replay"),
-    ("replay.traces", "read_iolog"),
-    ("replay.no_stall", "replay_no_stall"),
-    ("replay.time_percent", "replay_time_scale"),
-    ("replay.redirect", "replay_redirect"),
-    ("replay.scale", "replay_scale"),
-    ("replay.align", "replay_align"),
-    ("replay.skip", "replay_skip"),
     ("seed", "rand-seed"),
 ];
 
@@ -214,11 +113,11 @@ pub(crate) fn known_default(name: &str) -> Option<String> {
     job.pacing.check_every = Nanos::SECOND;
     if let Work::Blocks(blocks) = &mut job.work {
         blocks.engine.sim = Some(SimOptions::default());
+        blocks.replay = Some(Replay::default());
     }
     let job = stored(&job);
-    let fields = NAMES.iter().filter(|(path, own)| option(path, own) == name);
-    let fields: Vec<(&str, Value)> = fields
-        .map(|(path, _)| (*path, at(&job, path).cloned().unwrap_or(Value::Null)))
+    let fields: Vec<(&str, Value)> = fields_of(name)
+        .map(|path| (path, at(&job, path).cloned().unwrap_or(Value::Null)))
         .collect();
     (!fields.is_empty()).then(|| joined(name, &fields))
 }
@@ -228,8 +127,7 @@ fn of_job(job: &Job) -> BTreeMap<String, String> {
     differences(&stored(&defaults(job)), &stored(job), "", &mut found);
     let mut by_option: BTreeMap<String, Vec<(&str, Value)>> = BTreeMap::new();
     for (path, value) in &found {
-        let named = NAMES.iter().find(|(known, _)| known == path);
-        let name = named.map_or(path.as_str(), |(path, name)| option(path, name));
+        let name = option_of(path).unwrap_or(path);
         let fields = by_option.entry(name.to_owned()).or_default();
         fields.push((path, value.clone()));
     }
@@ -357,11 +255,14 @@ fn default_blocks(blocks: &Blocks) -> Blocks {
             size: blocks.extent.size,
             ..default.extent
         },
-        sync: blocks.sync,
-        replay: blocks.replay.as_ref().map(|replay| iodyno_model::Replay {
+        sync: SyncPolicy {
+            range: None,
+            ..blocks.sync
+        },
+        replay: blocks.replay.as_ref().map(|replay| Replay {
             traces: replay.traces.clone(),
             redirect: replay.redirect.clone(),
-            ..iodyno_model::Replay::default()
+            ..Replay::default()
         }),
         ..default
     }
@@ -401,8 +302,8 @@ fn differences(base: &Value, own: &Value, path: &str, found: &mut Vec<(String, V
     if base == own {
         return;
     }
-    let named = NAMES.iter().any(|(known, _)| *known == path);
-    let (Value::Object(one), Value::Object(other), false) = (base, own, named) else {
+    let named = option_of(path);
+    let (Value::Object(one), Value::Object(other), None) = (base, own, named) else {
         found.push((path.to_owned(), own.clone()));
         return;
     };
@@ -426,11 +327,20 @@ fn last(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }
 
-fn option<'n>(path: &'n str, name: &'n str) -> &'n str {
-    match name {
-        "" => last(path),
-        name => name,
+/// The option that sets a field. A field without one is a fact under its path.
+fn option_of(path: &str) -> Option<&'static str> {
+    let other = OTHERS.iter().find(|(field, _)| *field == path);
+    match other {
+        Some((_, name)) => Some(name),
+        None => iodyno_fio::option_of_field(path),
     }
+}
+
+/// The fields that an option sets.
+fn fields_of(name: &str) -> impl Iterator<Item = &'static str> {
+    let others = OTHERS.iter().filter(move |(_, option)| *option == name);
+    let fields = iodyno_fio::fields_of_option(name).iter().copied();
+    others.map(|(field, _)| *field).chain(fields)
 }
 
 /// The value of an option; if several fields form it, each with its name.
@@ -440,13 +350,7 @@ fn joined(name: &str, fields: &[(&str, Value)]) -> String {
         (FILE_NAMES, Value::Array(files)) => iodyno_units::counted(files.len() as u64, "file"),
         _ => text(last(path), value),
     };
-    match (
-        fields,
-        NAMES
-            .iter()
-            .filter(|(path, own)| option(path, own) == name)
-            .count(),
-    ) {
+    match (fields, fields_of(name).count()) {
         ([only], 0 | 1) => of_field(only),
         _ => {
             let each = fields.iter().map(|field| {

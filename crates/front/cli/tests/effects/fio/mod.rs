@@ -29,7 +29,6 @@ pub(crate) static LANGUAGE: Language = Language {
         reporting::CASES,
         replay::CASES,
     ],
-    table: "crates/input/fio/src/effects.txt",
     arguments,
 };
 

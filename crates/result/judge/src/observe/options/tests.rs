@@ -1,11 +1,12 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{
-    Access, Action, Amount, Arrival, Blocks, Buffers, Checksum, Content, CycleStep, DirectionRate,
-    Distribution, Engine, EngineKind, Extent, FileSet, Flow, Job, JobEnd, Kind, MixSequence,
-    Operations, Pacing, Passes, Pattern, PerDirection, Placement, SharedFiles, SharedMode,
-    SimFault, SimLaw, SimOptions, SteadyMetric, SteadyRule, ThinkTime, Trial, Verify, Work,
-    Workload,
+    Access, Action, Amount, Arrival, BlockPattern, Blocks, Buffers, Checksum, Content, CycleStep,
+    Direction, DirectionRate, Distribution, Engine, EngineKind, ErrorPolicy, Extent, FileAdvice,
+    FileSet, Flow, IoPriority, Job, JobEnd, Kind, LatencyTarget, MemoryPolicy, MixSequence,
+    Operations, Pacing, Passes, Pattern, PerDirection, Placement, Precondition, PriorityShare,
+    RangeSync, Replay, SharedFiles, SharedMode, SimFault, SimLaw, SimOptions, SteadyMetric,
+    SteadyRule, SyncPolicy, ThinkTime, Trial, Verify, VerifyTrim, Work, Workload, WriteZones,
 };
 use iodyno_units::Nanos;
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use super::{default_option, options};
 use crate::testing;
 
 /// Paths below which no field affects the work, or whose values another fact takes from the trial itself.
-const NOT_FACTS: [&str; 11] = [
+const NOT_FACTS: [&str; 13] = [
     "name",
     "description",
     "place",
@@ -24,10 +25,15 @@ const NOT_FACTS: [&str; 11] = [
     "options",
     "work.blocks.files.directories",
     "work.blocks.files.format",
+    "work.blocks.replay.redirect",
+    "work.blocks.replay.traces",
     // The resulting size is a fact of the trial.
     "work.blocks.extent.size",
     "work.file_operations.about",
 ];
+
+/// Fields that no single option sets.
+const WITHOUT_OPTION: [&str; 2] = ["access.center", "engine.submit_apart"];
 
 /// A job with a value in every optional field.
 fn full(work: Work) -> Job {
@@ -52,7 +58,13 @@ fn full(work: Work) -> Job {
                 pause: Nanos(5000),
                 spin: Nanos(100),
                 every_ops: 3,
-                ..ThinkTime::default()
+                io_time: Nanos(9),
+            }),
+            latency_target: Some(LatencyTarget {
+                limit: Nanos(1000),
+                window: Nanos(2000),
+                percent: 99.0,
+                endless: false,
             }),
             flow: Some(Flow {
                 id: 1,
@@ -69,9 +81,17 @@ fn full(work: Work) -> Job {
             },
             ..Buffers::default()
         },
+        errors: ErrorPolicy {
+            max_latency: PerDirection::all(Nanos(1000)),
+            ..ErrorPolicy::default()
+        },
+        exec_prerun: Some("true".to_owned()),
+        exec_postrun: Some("true".to_owned()),
         placement: Placement {
             cpus: vec![1],
+            numa_memory_policy: MemoryPolicy::Interleave,
             io_priority: Some((2, 3)),
+            io_hint: 1,
             ..Placement::default()
         },
         ..Job::default()
@@ -89,6 +109,7 @@ fn engine() -> Engine {
         fixed_buffers: Some(true),
         registered_files: Some(true),
         sqthread_poll_cpu: Some(1),
+        submit_apart: true,
         ..Engine::new(EngineKind::Libaio, 16)
     }
 }
@@ -100,15 +121,29 @@ fn blocks(access: Access) -> Job {
             distribution: PerDirection::all(Distribution::Zipf(1.2)),
             sequence: Some(MixSequence::Every(8)),
             seed: Some(3),
+            center: Some(0.5),
+            precondition: Some(Precondition {
+                over_provisioning: 0.1,
+                regions: 10,
+                cache: 0,
+            }),
+            serialize_overlap: true,
             ..access
         },
         files: iodyno_model::Files {
             names: vec!["a".into()],
             size: Some((Amount::Bytes(4096), Amount::Bytes(8192))),
+            advice: Some(FileAdvice::Random),
             ..iodyno_model::Files::default()
         },
         extent: Extent {
             offset: Amount::Percent(5.0),
+            write_zones: Some(WriteZones {
+                size: 1,
+                capacity: 2,
+                max_open: 3,
+                read_beyond: false,
+            }),
             ..Extent::default()
         },
         passes: Passes {
@@ -117,9 +152,34 @@ fn blocks(access: Access) -> Job {
         },
         verify: Some(Verify {
             checksum: Checksum::Pattern(Pattern(vec![7])),
+            pattern: Some(BlockPattern {
+                bytes: Pattern(vec![7]),
+                offsets: Vec::new(),
+                interval: 0,
+            }),
+            trim: Some(VerifyTrim {
+                percent: 1,
+                backlog: 1,
+                batch: 1,
+                check_zero: true,
+            }),
             ..Verify::default()
         }),
-        ..Blocks::default()
+        sync: SyncPolicy {
+            range: Some(RangeSync { every: 1, flags: 2 }),
+            ..SyncPolicy::default()
+        },
+        priorities: vec![PriorityShare {
+            direction: Direction::Read,
+            block: Some(4096),
+            percent: 5,
+            priority: IoPriority {
+                class: 1,
+                level: 2,
+                hint: 3,
+            },
+        }],
+        replay: Some(Replay::default()),
     }))
 }
 
@@ -227,6 +287,7 @@ fn changed(job: &Job, path: &str) -> Option<Job> {
         json!([3]),
         json!([1, 2]),
         json!(["b", "c"]),
+        json!(["write"]),
         json!("nbd://host/other"),
         json!({"bytes": 12_345}),
         json!({"zipf": 1.5}),
@@ -279,6 +340,7 @@ fn every_field_of_a_job_is_a_fact_unless_it_is_listed() {
     ];
     let (_, trial) = testing::four_clones();
     let mut forgotten: BTreeMap<String, bool> = BTreeMap::new();
+    let mut without_option: BTreeSet<String> = BTreeSet::new();
     for base in &bases {
         let mut paths = Vec::new();
         leaves(&serde_json::to_value(base).unwrap(), "", &mut paths);
@@ -295,9 +357,14 @@ fn every_field_of_a_job_is_a_fact_unless_it_is_listed() {
             let other = other.unwrap_or_else(|| panic!("no other value for {dotted}"));
             // One base in which the field has an effect is sufficient.
             let missed = forgotten.entry(dotted).or_insert(true);
-            *missed &= facts(&other, &trial) == before;
+            let after = facts(&other, &trial);
+            *missed &= after == before;
+            let names = after.iter().flat_map(BTreeMap::keys);
+            without_option.extend(names.filter(|name| name.contains('.')).cloned());
         }
     }
+    let paths: Vec<&str> = without_option.iter().map(String::as_str).collect();
+    assert_eq!(paths, WITHOUT_OPTION);
     let forgotten: Vec<&String> = forgotten
         .iter()
         .filter(|(_, missed)| **missed)
