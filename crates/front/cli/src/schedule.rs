@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use iodyno_lab::Remaining;
-use iodyno_model::{Fresh, Layer, Plan, Provision};
+use iodyno_model::{Configuration, Fresh, Layer, Plan, Provision};
 use iodyno_report::json::{Makes, Schedule, Scheduled, Searching};
 use iodyno_report::schedule::storage;
 
@@ -21,6 +21,7 @@ pub(crate) fn schedule(plan: &Plan, remaining: Option<&Remaining>) -> Schedule {
         configuration: (*name).to_owned(),
         storage: storage(provision),
     });
+    let cells: Vec<_> = plan.each_cell().collect();
     let turns = iodyno_lab::turns(plan);
     let turns = turns
         .iter()
@@ -32,16 +33,19 @@ pub(crate) fn schedule(plan: &Plan, remaining: Option<&Remaining>) -> Schedule {
         }
         None => {
             let order = |round| iodyno_lab::order(plan, round).into_iter();
-            let cells = (0..plan.rounds).flat_map(|round| order(round).map(move |it| (round, it)));
-            let planned = |(round, cell): &(u32, u32)| plan.takes_part(*cell, *round);
-            cells.filter(planned).collect()
+            let all = (0..plan.rounds).flat_map(|round| order(round).map(move |it| (round, it)));
+            let planned = |(round, cell): &(u32, u32)| {
+                let (_, workload) = cells[*cell as usize];
+                workload.rounds.is_none_or(|own| *round < own)
+            };
+            all.filter(planned).collect()
         }
     };
     let done = remaining.map_or(0, |remaining| remaining.done);
     let (round_ns, without_limit) = measured(plan);
     let searches = searches(plan, &left);
     let of_trial = |(_, cell): &(u32, u32)| {
-        let (_, workload) = plan.cell(*cell);
+        let (_, workload) = cells[*cell as usize];
         match workload.search {
             None => longest(workload).map_or(0, |time| time.0),
             Some(_) => 0,
@@ -59,7 +63,7 @@ pub(crate) fn schedule(plan: &Plan, remaining: Option<&Remaining>) -> Schedule {
         .then(|| iodyno_judge::can_decide(rounds, primary_comparisons, alpha(plan)));
     let too_few = decides.as_ref().and_then(|it| it.as_ref().err());
     let trials = left.iter().zip(done + 1..).map(|((round, cell), number)| {
-        let (configuration, workload) = plan.cell(*cell);
+        let (configuration, workload) = cells[*cell as usize];
         Scheduled {
             number,
             round: round + 1,
@@ -99,36 +103,37 @@ fn searches(plan: &Plan, left: &[(u32, u32)]) -> Vec<Searching> {
     for (_, cell) in left {
         trials[*cell as usize] += 1;
     }
-    let cells = (0..plan.cells())
-        .zip(trials)
-        .filter_map(|(cell, most): (u32, u32)| {
-            let (configuration, workload) = plan.cell(cell);
-            let search = workload.search.clone()?;
-            let found = Searching {
-                configuration: configuration.name.clone(),
-                workload: workload.name.clone(),
-                search,
-                most_trials: most,
-                most_ns: longest(workload).map(|time| time.0.saturating_mul(most.into())),
-            };
-            (most > 0).then_some(found)
-        });
+    let cells =
+        plan.each_cell()
+            .zip(trials)
+            .filter_map(|((configuration, workload), most): (_, u32)| {
+                let search = workload.search.clone()?;
+                let found = Searching {
+                    configuration: configuration.name.clone(),
+                    workload: workload.name.clone(),
+                    search,
+                    most_trials: most,
+                    most_ns: longest(workload).map(|time| time.0.saturating_mul(most.into())),
+                };
+                (most > 0).then_some(found)
+            });
     cells.collect()
 }
 
 /// The longest time for which the targets of a run are preconditioned.
 fn precondition_ns(plan: &Plan) -> u64 {
-    let cells = |place: usize| (0..plan.cells()).filter(move |cell| plan.place(*cell).0 == place);
-    let times = plan.configurations.iter().enumerate().map(|(place, it)| {
-        let once = it.provision().map_or(0, |made| made.precondition_ns);
-        let often = match iodyno_lab::fresh(plan) {
-            Fresh::Round => u64::from(plan.rounds),
-            Fresh::Trial => u64::from(plan.rounds) * cells(place).count() as u64,
-            Fresh::Experiment => 1,
-        };
-        once.saturating_mul(often)
-    });
-    times.fold(0, u64::saturating_add)
+    let once = |it: &Configuration| it.provision().map_or(0, |made| made.precondition_ns);
+    let each = || plan.configurations.iter().map(once);
+    let (times, often): (Vec<u64>, u32) = match iodyno_lab::fresh(plan) {
+        Fresh::Experiment => (each().collect(), 1),
+        Fresh::Round => (each().collect(), plan.rounds),
+        Fresh::Trial => {
+            let cells = plan.each_cell();
+            (cells.map(|(it, _)| once(it)).collect(), plan.rounds)
+        }
+    };
+    let times = times.into_iter().fold(0, u64::saturating_add);
+    times.saturating_mul(u64::from(often))
 }
 
 /// The space that image files need in each folder. Configurations that are made at the same time need it together.

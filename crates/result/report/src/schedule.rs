@@ -1,7 +1,7 @@
 //! The schedule of an experiment as text for `--dry-run`: the storage that is made, space and time, and every trial in
 //! order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use iodyno_model::{
@@ -52,9 +52,12 @@ pub(crate) fn summary(plan: &Plan, schedule: &Schedule, style: Style) -> String 
 /// listed.
 pub(crate) fn trials(plan: &Plan, schedule: &Schedule, style: Style) -> String {
     let alone = plan.configurations.len() == 1;
+    let searches = schedule.searches.iter();
+    let searches: HashSet<(&str, &str)> = searches
+        .map(|it| (it.workload.as_str(), it.configuration.as_str()))
+        .collect();
     let searched = |trial: &&Scheduled| {
-        let mut searches = schedule.searches.iter();
-        searches.any(|it| it.workload == trial.workload && it.configuration == trial.configuration)
+        searches.contains(&(trial.workload.as_str(), trial.configuration.as_str()))
     };
     let own = schedule.trials.iter().filter(|trial| !searched(trial));
     let last = own.map(|trial| trial.round).max().unwrap_or(0);
@@ -72,9 +75,13 @@ pub(crate) fn trials(plan: &Plan, schedule: &Schedule, style: Style) -> String {
         }
     };
     let mut text = line("trials", &order, style);
-    for round in 1..=last {
-        let trials = schedule.trials.iter().filter(|trial| trial.round == round);
-        let trials = trials.map(|trial| {
+    // A round's trials follow each other.
+    let rounds = schedule
+        .trials
+        .chunk_by(|one, next| one.round == next.round);
+    for trials in rounds.filter(|trials| trials[0].round <= last) {
+        let round = trials[0].round;
+        let trials = trials.iter().map(|trial| {
             let (workload, configuration) = (&trial.workload, &trial.configuration);
             match alone {
                 true => format!("{} {workload}", trial.number),
@@ -82,9 +89,7 @@ pub(crate) fn trials(plan: &Plan, schedule: &Schedule, style: Style) -> String {
             }
         });
         let trials: Vec<String> = trials.collect();
-        if !trials.is_empty() {
-            text += &items(&format!("  round {round}"), &trials, style);
-        }
+        text += &items(&format!("  round {round}"), &trials, style);
     }
     if last > 0 && further {
         let rest = "one trial of each search per round, until it has its answer";
@@ -465,4 +470,48 @@ fn decides(schedule: &Schedule, style: Style) -> String {
         Some(why) => why.clone(),
     };
     line("decides", &text, style)
+}
+
+#[cfg(test)]
+mod tests {
+    use iodyno_model::{Bound, Search, SearchAxis};
+
+    use super::*;
+
+    /// A pass over all trials for each round, or over all searches for each trial, would take hours.
+    #[test]
+    fn many_rounds_and_many_searches_are_listed() {
+        const MANY: u32 = 100_000;
+        let trial = |number: u32| Scheduled {
+            number,
+            round: number,
+            configuration: "c".to_owned(),
+            workload: "w".to_owned(),
+        };
+        let search = |number: u32| Searching {
+            configuration: format!("c{number}"),
+            workload: "w".to_owned(),
+            search: Search {
+                axis: SearchAxis::Depth,
+                until: Bound::parse("p99 < 2ms").unwrap(),
+            },
+            most_trials: 1,
+            most_ns: None,
+        };
+        let schedule = Schedule {
+            done: 2,
+            trials: (1..=MANY).map(trial).collect(),
+            searches: (0..MANY).map(search).collect(),
+            ..Schedule::default()
+        };
+        let plan = Plan::new("p", Vec::new(), Vec::new());
+        let style = Style {
+            color: false,
+            width: 80,
+            unicode: false,
+        };
+        let text = super::trials(&plan, &schedule, style);
+        assert_eq!(text.matches("  round ").count() as u32, MANY);
+        assert!(text.ends_with("100000 w on c\n"));
+    }
 }

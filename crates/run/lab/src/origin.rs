@@ -10,30 +10,56 @@ use sha2::{Digest, Sha256};
 /// The largest number of differences that an error lists.
 const MOST: usize = 20;
 
-/// A plan without the parts that do not affect its trials: texts for people, the seed, and changes made by a run.
-fn compared(plan: &Plan) -> Value {
+/// A plan without texts for people and how often its verdict was seen.
+fn without_texts(plan: &Plan) -> Plan {
     let mut plan = Plan {
         name: String::new(),
         command: Vec::new(),
-        seed: 0,
-        rounds: 0,
         looks: Vec::new(),
         ..plan.clone()
     };
-    plan.stopping.least_rounds = 0;
     for workload in &mut plan.workloads {
-        workload.rounds = None;
         workload.sources.clear();
         for job in &mut workload.jobs {
             job.place = None;
         }
     }
+    plan
+}
+
+/// A plan without its numbers of rounds.
+fn without_rounds(mut plan: Plan) -> Plan {
+    plan.rounds = 0;
+    plan.stopping.least_rounds = 0;
+    for workload in &mut plan.workloads {
+        workload.rounds = None;
+    }
+    plan
+}
+
+/// A stored plan with the given numbers of rounds of workloads that a rule of their own can have ended earlier.
+fn with_ended_workloads(mut stored: Plan, given: &Plan) -> Plan {
+    for (own, workload) in stored.workloads.iter_mut().zip(&given.workloads) {
+        let ruled = workload.search.is_some() || !workload.stopping.is_none();
+        let planned = workload.rounds.unwrap_or(given.rounds);
+        if ruled && own.rounds.is_some_and(|rounds| rounds <= planned) {
+            own.rounds = workload.rounds;
+        }
+    }
+    stored
+}
+
+fn document(plan: Plan) -> Value {
     serde_json::to_value(plan).unwrap_or_default()
 }
 
 /// The digest of a plan. `None` if it has secrets that are masked in stored plans: a stored one cannot be run.
 pub fn fingerprint(plan: &Plan) -> Option<String> {
-    let value = compared(plan);
+    let plan = Plan {
+        seed: 0,
+        ..without_rounds(without_texts(plan))
+    };
+    let value = document(plan);
     let mut stored = value.clone();
     mask(&mut stored);
     if stored != value || value.is_null() || has_mask(&value) {
@@ -69,9 +95,19 @@ pub(crate) fn adopted(given: &Plan, stored: Plan) -> Plan {
     plan
 }
 
-/// The differences between a stored plan and a given one, one line each. Secrets are compared by their masks.
-pub(crate) fn differences(stored: &Plan, given: &Plan) -> Vec<String> {
-    let (mut one, mut other) = (compared(stored), compared(given));
+/// A stored plan and a given one, without what may differ. `rounds`: whether the numbers of rounds are compared: not if
+/// the user gives a number.
+pub(crate) fn compared(stored: &Plan, given: &Plan, rounds: bool) -> [Value; 2] {
+    let stored = with_ended_workloads(without_texts(stored), given);
+    [stored, without_texts(given)].map(|plan| match rounds {
+        true => document(plan),
+        false => document(without_rounds(plan)),
+    })
+}
+
+/// What differs between them, one line each. Secrets are compared by their masks.
+pub(crate) fn differences(stored: &Plan, given: &Plan, rounds: bool) -> Vec<String> {
+    let [mut one, mut other] = compared(stored, given, rounds);
     mask(&mut one);
     mask(&mut other);
     let mut found = Vec::new();
@@ -155,7 +191,7 @@ mod tests {
         now.workloads[0].jobs[0].clones += 1;
         assert_ne!(fingerprint(&now), fingerprint(&begun));
         assert_eq!(
-            differences(&begun, &now),
+            differences(&begun, &now, false),
             ["workloads[0].jobs[0].clones: 1 in the run, 2 in the file"]
         );
     }
@@ -175,12 +211,38 @@ mod tests {
         };
         let (given, stored) = (with("m password=x"), with("m password=*****"));
         assert_eq!((fingerprint(&given), fingerprint(&stored)), (None, None));
-        assert_eq!(differences(&stored, &given), Vec::<String>::new());
+        assert_eq!(differences(&stored, &given, true), Vec::<String>::new());
         assert_eq!(
-            differences(&with("n password=*****"), &given),
+            differences(&with("n password=*****"), &given, true),
             [
                 "configurations[0].target.made.setup: \"n password=*****\" in the run, \"m password=*****\" in the file"
             ]
+        );
+    }
+
+    #[test]
+    fn a_workload_can_have_ended_by_its_own_rule_only() {
+        let given = plan(1, 2, 9);
+        let mut stored = given.clone();
+        stored.workloads[1].rounds = Some(4);
+        assert_eq!(
+            differences(&stored, &given, true),
+            ["workloads[1].rounds: 4 in the run, nothing in the file"]
+        );
+        assert_eq!(differences(&stored, &given, false), Vec::<String>::new());
+        let ruled = |plan: &Plan| {
+            let mut plan = plan.clone();
+            plan.workloads[1].stopping.width = Some(0.1);
+            plan
+        };
+        assert_eq!(
+            differences(&ruled(&stored), &ruled(&given), true),
+            Vec::<String>::new()
+        );
+        stored.workloads[1].rounds = Some(10);
+        assert_eq!(
+            differences(&ruled(&stored), &ruled(&given), true),
+            ["workloads[1].rounds: 10 in the run, nothing in the file"]
         );
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use iodyno_model::printable::{on_one_line, shell_word};
 use iodyno_model::{
     Diagnostic, Environment, Frame, Plan, Run, RunId, RunState, Trial, TrialKey, TrialState,
+    TrialSummary,
 };
 use iodyno_store::{Store, StoreError};
 
@@ -217,8 +218,8 @@ pub(crate) fn resume_with(
 ) -> Result<RunEnd, ResumeError> {
     let before = lab.store.run(run)?;
     let alias = before.summary.alias;
-    let wanted = rounds.unwrap_or(before.summary.rounds);
-    let before = permitted(before, wanted, permission)?;
+    let wanted = rounds.unwrap_or(own_rounds(&before));
+    let before = permitted(before, rounds, permission)?;
     let shortages = match before.plan.cells() {
         // A single trial checks it itself, and is stored.
         1 => Vec::new(),
@@ -241,7 +242,7 @@ pub(crate) fn resume_with(
         lab.store.set_rounds(run, wanted)?;
     }
     // Another process may have run some of them in the meantime.
-    let stored = permitted_plan(lab.store.run(run)?, permission)?;
+    let stored = permitted_plan(lab.store.run(run)?, rounds, permission)?;
     let mut plan = Plan {
         rounds: wanted,
         destroy: permission.destroy.clone(),
@@ -253,10 +254,8 @@ pub(crate) fn resume_with(
     observer(Progress::Begun(handle));
     let mut going = Rounds::new(lab, &plan, dependencies, handle);
     going.began_on(lab.store.targets(run)?);
-    for cell in 0..plan.cells() {
-        for (node, environment) in ran_on(lab.store, &stored, cell) {
-            going.ran_on(cell, &node, &environment);
-        }
+    for (cell, node, environment) in ran_on(lab.store, &stored) {
+        going.ran_on(cell, &node, &environment);
     }
     for (key, state) in latest(&stored).filter(|(key, _)| key.round < wanted) {
         let made = going.remember(key, state);
@@ -304,8 +303,8 @@ pub fn remaining(
     rounds: Option<u32>,
     permission: &Permission,
 ) -> Result<Remaining, ResumeError> {
-    let wanted = rounds.unwrap_or(run.summary.rounds);
-    let run = &permitted(run.clone(), wanted, permission)?;
+    let wanted = rounds.unwrap_or(own_rounds(run));
+    let run = &permitted(run.clone(), rounds, permission)?;
     let plan = Plan {
         rounds: wanted,
         destroy: permission.destroy.clone(),
@@ -314,10 +313,12 @@ pub fn remaining(
     let tried: BTreeMap<(u32, u32), (TrialKey, TrialState)> = latest(run)
         .map(|(key, state)| ((key.round, key.cell), (key, state)))
         .collect();
+    let own = rounds_of_cells(&plan);
     let (mut done, mut trials) = (0, Vec::new());
     for round in 0..wanted {
         let cells = order(&plan, round).into_iter();
-        for cell in cells.filter(|cell| plan.takes_part(*cell, round)) {
+        let planned = |cell: &u32| own[*cell as usize].is_none_or(|own| round < own);
+        for cell in cells.filter(planned) {
             let attempt = match tried.get(&(round, cell)) {
                 Some((_, TrialState::Completed)) => {
                     done += 1;
@@ -337,9 +338,15 @@ pub fn remaining(
     Ok(Remaining { plan, done, trials })
 }
 
+/// The number of rounds that a run has without being extended. A store of others can have a larger one than the plan.
+fn own_rounds(run: &Run) -> u32 {
+    run.summary.rounds.min(run.plan.rounds)
+}
+
 /// A run with the permitted plan. Fails if it cannot be resumed, whatever the state of the host.
-fn permitted(run: Run, wanted: u32, permission: &Permission) -> Result<Run, ResumeError> {
+fn permitted(run: Run, rounds: Option<u32>, permission: &Permission) -> Result<Run, ResumeError> {
     let alias = run.summary.alias;
+    let wanted = rounds.unwrap_or(own_rounds(&run));
     if run.plan.imported.is_some() {
         return Err(ResumeError::Imported { alias });
     }
@@ -352,25 +359,29 @@ fn permitted(run: Run, wanted: u32, permission: &Permission) -> Result<Run, Resu
     let ended = run.summary.state != RunState::Running;
     if ended && lacking(&run, wanted) == 0 {
         // The first rounds can be complete even if later ones are not.
-        let rounds = match lacking(&run, run.summary.rounds) {
+        let complete = match lacking(&run, run.summary.rounds) {
             0 => run.summary.rounds,
             _ => wanted,
         };
         return Err(ResumeError::Complete {
             alias,
-            rounds,
+            rounds: complete,
             can_grow: run.plan.can_grow(),
         });
     }
-    permitted_plan(run, permission)
+    permitted_plan(run, rounds, permission)
 }
 
-/// A run with the permitted plan: the one that the user gives, or the stored one if the user began it or allows all its
-/// actions.
-fn permitted_plan(run: Run, permission: &Permission) -> Result<Run, ResumeError> {
+/// A run with the plan that may be carried out: that which the user gives, or the stored one if the user began it or
+/// allows all that it does.
+fn permitted_plan(
+    run: Run,
+    rounds: Option<u32>,
+    permission: &Permission,
+) -> Result<Run, ResumeError> {
     let alias = run.summary.alias;
     if let Some(given) = &permission.plan {
-        let differences = differences(&run.plan, given);
+        let differences = differences(&run.plan, given, rounds.is_none());
         if !differences.is_empty() {
             return Err(ResumeError::Differs { alias, differences });
         }
@@ -418,30 +429,36 @@ fn latest(run: &Run) -> impl Iterator<Item = (TrialKey, TrialState)> {
         })
 }
 
+/// The number of rounds in which each cell has a trial: `None` in all.
+fn rounds_of_cells(plan: &Plan) -> Vec<Option<u32>> {
+    let cells = plan.each_cell();
+    cells.map(|(_, workload)| workload.rounds).collect()
+}
+
 /// The number of missing trials in the first `rounds` rounds.
 fn lacking(run: &Run, rounds: u32) -> u64 {
+    let own = rounds_of_cells(&run.plan);
     let made = latest(run).filter(|(key, state)| {
-        key.round < rounds
-            && *state == TrialState::Completed
-            && run.plan.takes_part(key.cell, key.round)
+        let planned = own[key.cell as usize].is_none_or(|own| key.round < own);
+        key.round < rounds && *state == TrialState::Completed && planned
     });
     run.plan.trials(rounds).saturating_sub(made.count() as u64)
 }
 
 /// The cells with missing trials in the first `rounds` rounds.
 fn lacking_cells(run: &Run, rounds: u32) -> Vec<u32> {
-    let made = |cell: u32| {
-        let made = latest(run).filter(|(key, state)| {
-            key.cell == cell && key.round < rounds && *state == TrialState::Completed
-        });
-        made.count() as u64
-    };
-    let cells = 0..run.plan.cells();
-    let planned = |cell: u32| {
-        let own = run.plan.cell(cell).1.rounds;
-        u64::from(own.map_or(rounds, |own| own.min(rounds)))
-    };
-    cells.filter(|cell| made(*cell) < planned(*cell)).collect()
+    let own = rounds_of_cells(&run.plan).into_iter();
+    let mut lacking: Vec<u32> = own
+        .map(|own| own.map_or(rounds, |own| own.min(rounds)))
+        .collect();
+    for (key, state) in latest(run) {
+        if key.round < rounds && state == TrialState::Completed {
+            let cell = &mut lacking[key.cell as usize];
+            *cell = cell.saturating_sub(1);
+        }
+    }
+    let cells = (0..).zip(lacking).filter(|(_, lacking)| *lacking > 0);
+    cells.map(|(cell, _)| cell).collect()
 }
 
 /// The number of complete rounds, whose verdict was visible.
@@ -452,28 +469,34 @@ fn complete_rounds(run: &Run) -> u32 {
             *made.entry(key.round).or_default() += 1;
         }
     }
+    let own = rounds_of_cells(&run.plan);
     let complete = made.iter().filter(|(round, made)| {
-        let cells = 0..run.plan.cells();
-        let planned = cells.filter(|cell| run.plan.takes_part(*cell, **round));
+        let planned = own.iter().filter(|own| own.is_none_or(|own| **round < own));
         **made as usize == planned.count()
     });
     u32::try_from(complete.count()).unwrap_or(u32::MAX)
 }
 
-/// The environments of a cell's first completed trial, otherwise those of the first interrupted one, by node. A failed
-/// trial is not used: its target may have been the wrong one.
-fn ran_on(store: &dyn Store, run: &Run, cell: u32) -> Vec<(String, Environment)> {
-    let of = |state| {
-        run.trials
-            .iter()
-            .filter(move |trial| trial.key.cell == cell && trial.state == state)
+/// The environments of the first completed trial of each cell, or else those of the first interrupted one, by node. A
+/// failed trial is not used: its target may have been the wrong one.
+fn ran_on(store: &dyn Store, run: &Run) -> Vec<(u32, String, Environment)> {
+    let ran = |trial: &&TrialSummary| {
+        matches!(trial.state, TrialState::Completed | TrialState::Interrupted)
     };
-    let parts = of(TrialState::Completed)
-        .chain(of(TrialState::Interrupted))
-        .filter_map(|trial| Some(store.trial(trial.key).ok()?.parts))
-        .find(|parts| !parts.is_empty());
-    let parts = parts.into_iter().flatten();
-    parts.map(|part| (part.node, part.environment)).collect()
+    let mut trials: Vec<&TrialSummary> = run.trials.iter().filter(ran).collect();
+    trials.sort_by_key(|trial| (trial.key.cell, trial.state != TrialState::Completed));
+    let cells = trials.chunk_by(|one, next| one.key.cell == next.key.cell);
+    let found = cells.filter_map(|trials| {
+        let mut parts = trials
+            .iter()
+            .filter_map(|trial| Some(store.trial(trial.key).ok()?.parts));
+        Some((trials[0].key.cell, parts.find(|parts| !parts.is_empty())?))
+    });
+    let parts = found.flat_map(|(cell, parts)| {
+        let parts = parts.into_iter();
+        parts.map(move |part| (cell, part.node, part.environment))
+    });
+    parts.collect()
 }
 
 /// A trial with its frames, without their histograms.

@@ -15,7 +15,7 @@ use crate::nodes::workers;
 use crate::place::Places;
 use crate::schedule::order;
 use crate::settle::Settler;
-use crate::stop::{RetryLimit, Timing};
+use crate::stop::{RetryLimit, RoundsLeft, Timing};
 use crate::targets::KnownTargets;
 use crate::trial_run::{TrialResult, TrialRun};
 use crate::{Lab, Progress, RunEnd, StopReason, unix_ms};
@@ -53,6 +53,7 @@ pub(crate) struct Rounds<'a> {
     interim: InterimComparison<'a>,
     retries: RetryLimit,
     timing: Timing,
+    left: RoundsLeft,
     /// The workloads that a rule has stopped, by their places in the plan, with the number of their rounds.
     ended: BTreeMap<usize, u32>,
     /// The time of each workload's trials.
@@ -111,6 +112,7 @@ impl<'a> Rounds<'a> {
                 true => 0,
                 false => (dependencies.now)(),
             }),
+            left: RoundsLeft::default(),
             ended: BTreeMap::new(),
             times: BTreeMap::new(),
             virtual_ns: 0,
@@ -292,8 +294,9 @@ impl<'a> Rounds<'a> {
         let (done, of) = (self.end.rounds, self.plan.rounds);
         let stopping = &self.plan.stopping;
         let now_ns = self.now();
-        let lacking = (done..of).filter(|round| !self.is_whole(*round)).count();
-        let lacking = u32::try_from(lacking).unwrap_or(u32::MAX);
+        let mut left = self.left;
+        let lacking = left.after(done..of, |round| !self.is_whole(round));
+        self.left = left;
         // The wall-clock time of virtual time is unknown, and short.
         let left = match virtual_time(self.plan) {
             true => None,
@@ -339,10 +342,13 @@ impl<'a> Rounds<'a> {
         let done = self.end.rounds;
         for (place, workload) in self.plan.workloads.iter().enumerate() {
             let rules = &workload.stopping;
+            let ruled = !rules.is_none() || workload.search.is_some();
+            if !ruled || done >= self.plan.rounds {
+                continue;
+            }
             let own = (0..self.plan.cells()).filter(|cell| self.plan.place(*cell).1 == place);
             let own: Vec<u32> = own.filter(|cell| self.takes_part(*cell, done)).collect();
-            let ruled = !rules.is_none() || workload.search.is_some();
-            if !ruled || own.is_empty() || done >= self.plan.rounds {
+            if own.is_empty() {
                 continue;
             }
             let found = workload.search.is_some()
@@ -370,6 +376,7 @@ impl<'a> Rounds<'a> {
                 workload.name
             )));
             self.ended.insert(place, done);
+            self.left = RoundsLeft::default();
             let run = self.end.handle.id;
             if let Err(error) = self.lab.store.end_workload(run, place, done) {
                 self.end.unstored = Some(error);

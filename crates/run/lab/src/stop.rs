@@ -1,5 +1,7 @@
 //! Decides whether there is time for another round, and whether a cell is given up. Pure functions.
 
+use std::ops::Range;
+
 use iodyno_model::{Plan, TrialState};
 
 /// A cell that has never completed is given up after this many consecutive failures, so that a long run does not
@@ -59,6 +61,22 @@ impl Timing {
 
     fn passed(&self, now_ns: u64) -> u64 {
         now_ns.saturating_sub(self.begun_ns)
+    }
+}
+
+/// The number of rounds with missing trials, which is counted once and then lowered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct RoundsLeft(Option<u32>);
+
+impl RoundsLeft {
+    /// The number in these rounds, which follow the round that was just carried out.
+    pub(crate) fn after(&mut self, rounds: Range<u32>, lacks: impl Fn(u32) -> bool) -> u32 {
+        let left = match self.0 {
+            Some(before) => before.saturating_sub(1),
+            None => rounds.filter(|round| lacks(*round)).count() as u32,
+        };
+        self.0 = Some(left);
+        left
     }
 }
 

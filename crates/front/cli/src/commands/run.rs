@@ -97,7 +97,7 @@ fn resume(
     let run = store.run(store.find(name)?)?;
     let folder = working_folder()?;
     let given = match &args.experiment_file {
-        Some(file) => Some(given_again(file, args, context)?),
+        Some(file) => Some(given_again(file, run.plan.seed, args, context)?),
         None => None,
     };
     let permission = Permission {
@@ -144,8 +144,9 @@ fn resume(
     )
 }
 
-/// The plan of an experiment given again for a run. Connects to its nodes.
-fn given_again(file: &Path, args: &RunArgs, context: &Context) -> Result<Plan, Failure> {
+/// The plan of an experiment that is given again for a run, which drew this seed unless one is given. Connects to its
+/// nodes.
+fn given_again(file: &Path, seed: u64, args: &RunArgs, context: &Context) -> Result<Plan, Failure> {
     let files = [file.to_owned()];
     let Some((_, text)) = experiment_text(&files)? else {
         let fault = format!("`{}` is not an experiment", file.display());
@@ -161,7 +162,11 @@ fn given_again(file: &Path, args: &RunArgs, context: &Context) -> Result<Plan, F
         experiment,
         ..args.clone()
     };
-    Ok(experiment_file::plan(file, &text, &args, &[], context)?.0)
+    let (plan, _, flags) = experiment_file::plan(file, &text, &args, &[], context)?;
+    Ok(Plan {
+        seed: flags.seed.unwrap_or(seed),
+        ..plan
+    })
 }
 
 /// Prints the plan for `--dry-run`, and what a run would do with its targets. `found`: descriptions of the targets;

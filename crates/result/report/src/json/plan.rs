@@ -19,7 +19,7 @@ use super::print;
 const FORM: u32 = 1;
 
 /// The schedule of an experiment: the storage that it makes, its time, and its trials in order.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Schedule {
     /// How often storage is made again.
     pub fresh: Fresh,

@@ -2,12 +2,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use iodyno_model::{
-    Direction, DiskBackend, DiskInterface, Engine, EngineKind, FileSystemKind, Logs, Plan,
+    Direction, DiskBackend, DiskInterface, Engine, EngineKind, FileSystemKind, Logs, Place, Plan,
     PriorityShare, SimDevice, SimTarget, Source, ZfsLayer,
 };
 use serde_json::Value;
 
 use super::*;
+use crate::origin::compared;
 use crate::permission::named_by;
 use crate::testing::plan;
 
@@ -297,14 +298,13 @@ const HARMLESS: [&str; 26] = [
     "workloads.jobs.work.blocks.files.format",
 ];
 
-/// Each text of a document with its keys, without places in lists, and the way to it.
+/// Each value of a document with its keys, without places in lists, and the way to it.
 fn leaves(value: &Value, key: &str, way: &str, found: &mut Vec<(String, String)>) {
     let join = |name: &str| match key {
         "" => name.to_owned(),
         key => format!("{key}.{name}"),
     };
     match value {
-        Value::String(_) => found.push((key.to_owned(), way.to_owned())),
         Value::Array(values) => {
             for (index, value) in values.iter().enumerate() {
                 leaves(value, key, &format!("{way}/{index}"), found);
@@ -315,7 +315,10 @@ fn leaves(value: &Value, key: &str, way: &str, found: &mut Vec<(String, String)>
                 leaves(value, &join(name), &format!("{way}/{name}"), found);
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::Null => {}
+        Value::String(_) | Value::Bool(_) | Value::Number(_) => {
+            found.push((key.to_owned(), way.to_owned()));
+        }
     }
 }
 
@@ -331,7 +334,10 @@ fn every_text_of_a_plan_acts_or_is_known_to_be_harmless() {
     for (key, way) in &found {
         let mut other = document.clone();
         let leaf = other.pointer_mut(way).unwrap();
-        *leaf = Value::String(format!("{}x", leaf.as_str().unwrap()));
+        let Some(text) = leaf.as_str() else {
+            continue;
+        };
+        *leaf = Value::String(format!("{text}x"));
         // A word of a fixed set.
         let Ok(changed) = serde_json::from_value::<Plan>(other) else {
             continue;
@@ -533,4 +539,60 @@ fn the_target_is_named_also_for_jobs_without_files() {
     assert_eq!(named(vec![virtual_time]), [false; 2]);
     // Without jobs, the host is sampled.
     assert_eq!(named(Vec::new()), [true, false]);
+}
+
+/// What a given experiment need not have in common with the run.
+const UNLIKE: [&str; 10] = [
+    "name",
+    "command",
+    "looks",
+    "workloads.sources.name",
+    "workloads.sources.text",
+    "workloads.jobs.place.file",
+    "workloads.jobs.place.line",
+    "workloads.jobs.place.column",
+    "workloads.jobs.place.length",
+    "workloads.jobs.place.text",
+];
+
+#[test]
+fn every_value_of_a_plan_is_that_of_the_given_experiment() {
+    let mut plan = Plan {
+        looks: vec![3],
+        ..all()
+    };
+    plan.workloads[0].rounds = Some(3);
+    plan.workloads[0].jobs[0].place = Some(Place {
+        file: "w.fio".into(),
+        line: 1,
+        column: 1,
+        length: 1,
+        text: "[j]".to_owned(),
+    });
+    let document = serde_json::to_value(&plan).unwrap();
+    let mut found = Vec::new();
+    leaves(&document, "", "", &mut found);
+    let (mut examined, mut silent) = (0, std::collections::BTreeSet::new());
+    for (key, way) in &found {
+        let mut other = document.clone();
+        let leaf = other.pointer_mut(way).unwrap();
+        *leaf = match &*leaf {
+            Value::String(text) => Value::String(format!("{text}x")),
+            Value::Bool(is) => Value::Bool(!is),
+            number => Value::from(number.as_f64().unwrap() as u64 + 1),
+        };
+        let Ok(changed) = serde_json::from_value::<Plan>(other) else {
+            continue;
+        };
+        if changed == plan {
+            continue;
+        }
+        examined += 1;
+        let [one, given] = compared(&changed, &plan, true);
+        if one == given {
+            silent.insert(key.as_str());
+        }
+    }
+    assert_eq!(silent, UNLIKE.into_iter().collect());
+    assert!(examined > 300, "{examined}");
 }

@@ -840,16 +840,53 @@ fn a_given_plan_is_carried_out_in_place_of_an_equal_one_only() {
     };
     // As a store has it.
     let stored = Plan {
-        seed: 99,
+        looks: vec![1],
         name: "n".to_owned(),
         ..with_setup("m password=*****")
     };
     let plan = left(&stored, true, &with(&given)).unwrap();
-    assert_eq!((plan.seed, plan.name.as_str()), (99, "n"));
+    assert_eq!((plan.looks, plan.name.as_str()), (vec![1], "n"));
     assert_eq!(plan.configurations, given.configurations);
     let error = left(&with_setup("evil"), true, &with(&given)).unwrap_err();
     assert!(
         error.contains("configurations[0].target.made.setup: \"evil\" in the run"),
         "{error}"
     );
+}
+
+#[test]
+fn the_numbers_of_rounds_are_those_of_the_given_plan_unless_the_user_gives_one() {
+    let given = plan(2, 1, 3);
+    let permission = Permission {
+        plan: Some(given.clone()),
+        ..Permission::default()
+    };
+    let mut stored = given.clone();
+    stored.rounds = 100_000;
+    stored.seed += 1;
+    stored.stopping.least_rounds = 5;
+    stored.workloads[0].rounds = Some(2);
+    let store = FakeStore::default();
+    let id = store.begin_run(&stored, 0).unwrap().id;
+    store.foreign.set(true);
+    let of = |run: &Run, rounds| remaining(run, rounds, &permission);
+    let run = store.run(id).unwrap();
+    let error = of(&run, None).unwrap_err().to_string();
+    for line in [
+        "\n  rounds: 100000 in the run, 3 in the file",
+        "\n  seed: 8 in the run, 7 in the file",
+        "\n  stopping.least_rounds: 5 in the run, 0 in the file",
+        "\n  workloads[0].rounds: 2 in the run, nothing in the file",
+    ] {
+        assert!(error.contains(line), "{error}");
+    }
+    store.replan(|plan| plan.seed = given.seed);
+    let run = store.run(id).unwrap();
+    assert_eq!(of(&run, Some(4)).unwrap().plan.rounds, 4);
+    // A store of others can have another number beside the plan.
+    store.replan(|plan| *plan = given.clone());
+    let run = store.run(id).unwrap();
+    assert_eq!(run.summary.rounds, 100_000);
+    let left = of(&run, None).unwrap();
+    assert_eq!((left.plan.rounds, left.trials.len()), (3, 6));
 }

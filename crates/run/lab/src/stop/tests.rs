@@ -138,3 +138,20 @@ fn cells_are_compared_within_their_row() {
         );
     }
 }
+
+#[test]
+fn rounds_that_are_left_are_looked_at_once() {
+    const ROUNDS: u32 = 1000;
+    let looked = std::cell::Cell::new(0);
+    // Every third round was complete before.
+    let lacks = |round: u32| {
+        looked.set(looked.get() + 1);
+        round % 3 != 2
+    };
+    let mut left = RoundsLeft::default();
+    for done in (1..=ROUNDS).filter(|done| (done - 1) % 3 != 2) {
+        let expected = (done..ROUNDS).filter(|round| round % 3 != 2).count() as u32;
+        assert_eq!(left.after(done..ROUNDS, lacks), expected);
+    }
+    assert_eq!(looked.get(), ROUNDS - 1);
+}

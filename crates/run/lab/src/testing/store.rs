@@ -110,6 +110,7 @@ impl Store for FakeStore {
 
     fn set_rounds(&self, _: RunId, rounds: u32) -> Result<(), StoreError> {
         self.rounds.set(rounds);
+        self.replan(|plan| plan.rounds = plan.rounds.max(rounds));
         self.note(format!("rounds are {rounds}"))
     }
 
