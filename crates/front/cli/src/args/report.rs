@@ -8,7 +8,7 @@ use iodyno_report::figure::Kind;
 /// Formats of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReportFormat {
-    /// A page with interactive charts that needs no network.
+    /// A page with figures that needs no network.
     Html,
     /// Text and tables in GitHub's Markdown.
     Markdown,

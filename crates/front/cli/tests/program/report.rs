@@ -22,13 +22,27 @@ fn measured() -> Home {
     home
 }
 
-/// The data of a page's charts.
-fn charts(page: &str) -> Vec<Value> {
-    let (_, rest) = page
-        .split_once("<script id=\"charts\" type=\"application/json\">")
-        .unwrap();
-    let (data, _) = rest.split_once("</script>").unwrap();
-    serde_json::from_str(data).unwrap()
+/// The figures of a page: their kinds, and their markup.
+fn figures(page: &str) -> Vec<(&str, &str)> {
+    let all = page.split("<figure class=\"chart\" data-kind=\"").skip(1);
+    all.map(|rest| {
+        let (kind, rest) = rest.split_once('"').unwrap();
+        (kind, rest.split_once("</figure>").unwrap().0)
+    })
+    .collect()
+}
+
+/// The coordinates of the paths that begin so.
+fn coordinates(markup: &str, begin: &str) -> Vec<Vec<f64>> {
+    let paths = markup.split(begin).skip(1);
+    paths
+        .map(|rest| {
+            let data = rest.split_once('"').unwrap().0.trim_end_matches("h0");
+            let data = data.replace('m', "").replace('-', " -");
+            let numbers = data.split_whitespace();
+            numbers.map(|number| number.parse().unwrap()).collect()
+        })
+        .collect()
 }
 
 #[test]
@@ -42,30 +56,30 @@ fn the_page_has_the_figures_of_the_comparison() {
         .succeeds()
         .json();
     let ratio = &json["rows"][0]["cells"][0]["ratio"];
-    let charts = charts(&page);
-    let forest = charts.iter().find(|it| it["kind"] == "verdicts").unwrap();
-    let trace = &forest["chart"]["data"][0];
+    let figures = figures(&page);
+    let of_kind = |name: &str| figures.iter().find(|(kind, _)| *kind == name).unwrap().1;
     let number = |value: &Value| value.as_f64().unwrap();
-    let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-4 * b.abs(), "{a} {b}");
-    close(number(&trace["x"][0]), number(&ratio["value"]));
-    close(
-        number(&trace["error_x"]["array"][0]),
-        number(&ratio["high"]) - number(&ratio["value"]),
-    );
+    let close = |a: f64, b: f64| assert!((a - b).abs() < 2e-3 * b.abs(), "{a} {b}");
+    // The axis is logarithmic.
+    let forest = of_kind("verdicts");
+    let dots = coordinates(forest, "<path class=\"dot\" d=\"");
+    close(10_f64.powf(dots[0][0]), number(&ratio["value"]));
+    let intervals = coordinates(forest, "<path d=\"");
+    let [low, _, length, _] = intervals[0][..] else {
+        panic!("{intervals:?}");
+    };
+    close(10_f64.powf(low), number(&ratio["low"]));
+    close(10_f64.powf(low + length), number(&ratio["high"]));
     // A trial per round and side.
-    let trials = charts.iter().find(|it| it["kind"] == "trials").unwrap();
-    let sides = trials["chart"]["data"].as_array().unwrap();
+    let sides = of_kind("trials").split("<g class=\"curve\"").skip(1);
     let row = &json["rows"][0];
-    for (drawn, side) in sides
-        .iter()
-        .zip([&row["baseline"], &row["cells"][0]["candidate"]])
-    {
+    for (drawn, side) in sides.zip([&row["baseline"], &row["cells"][0]["candidate"]]) {
         let values = side["values"].as_array().unwrap();
-        let heights = drawn["y"].as_array().unwrap();
-        assert_eq!((heights.len(), values.len()), (10, 10));
-        // The axis is in thousands.
-        for (height, value) in heights.iter().zip(values) {
-            close(number(height) * 1000.0, number(value));
+        let dots = coordinates(drawn, "<path class=\"dot\" d=\"");
+        assert_eq!((dots.len(), values.len()), (10, 10));
+        // The axis is in thousands, and coordinates increase downwards.
+        for (dot, value) in dots.iter().zip(values) {
+            close(dot[1] * -1000.0, number(value));
         }
     }
     // The table and the text have the figures of the comparison, too.
@@ -75,6 +89,7 @@ fn the_page_has_the_figures_of_the_comparison() {
         page.matches(interval).count() >= 3,
         "{interval}: sentence, table, and its Markdown"
     );
+    assert!(page.len() < 500_000, "{}", page.len());
     // A report is not overwritten.
     home.iodyno(&["report", "last", "-o", "report.html"])
         .exits(2)
@@ -155,26 +170,85 @@ fn browse(home: &Home, page: &Path) -> Option<(String, Vec<String>)> {
     Some((text(&run.stdout), console))
 }
 
-/// Asserts that each chart of a page is drawn, without a message on the console. Returns the page as the browser has
-/// it.
-fn is_drawn(home: &Home, name: &str) -> Option<String> {
-    let page = home.work().join(name);
-    let count = charts(&fs::read_to_string(&page).unwrap()).len();
-    let Some((dom, console)) = browse(home, &page) else {
+/// Asserts that the scripts of a page run without a message on the console. Returns the page as the browser has it.
+fn runs_in_a_browser(home: &Home, name: &str) -> Option<String> {
+    let Some((dom, console)) = browse(home, &home.work().join(name)) else {
         skip("chromium is not installed");
         return None;
     };
-    assert_eq!(dom.matches("class=\"plot js-plotly-plot\"").count(), count);
+    assert!(dom.contains("id=\"tip\""), "{dom}");
     assert!(console.is_empty(), "{console:?}");
     Some(dom)
 }
 
+/// Moves the pointer over the figure of the trials, chooses the range of rounds 3 to 6, resets it, and hides a side.
+const PROBE: &str = r##"<script>
+const scene = document.querySelector("[data-kind=trials] .scene");
+const box = scene.getBoundingClientRect();
+const area = scene.querySelector(".area");
+const view = () => area.getAttribute("viewBox").split(" ").map(Number);
+const [left, , width] = view();
+const point = (type, round) => scene.dispatchEvent(new PointerEvent(type, {
+  bubbles: true, clientX: box.left + ((round - left) / width) * box.width, clientY: box.top + 60,
+}));
+const lines = () => Array.from(document.querySelectorAll("#tip div"), (line) => line.textContent);
+const ticks = () => Array.from(scene.querySelectorAll(".tick"), (tick) => tick.textContent);
+const seen = { before: ticks() };
+point("pointermove", 4.2);
+seen.tip = lines();
+point("pointerdown", 2.5);
+point("pointermove", 6.5);
+seen.chosen = Number(area.querySelector(".chosen").getAttribute("width"));
+point("pointerup", 6.5);
+[seen.zoomed, seen.ticks] = [view(), ticks()];
+scene.dispatchEvent(new MouseEvent("dblclick", { bubbles: true }));
+[seen.reset, seen.after] = [view(), ticks()];
+document.querySelector("[data-kind=trials] button.key").click();
+seen.hidden = getComputedStyle(area.querySelector(".curve")).display;
+point("pointermove", 4.2);
+seen.rest = lines();
+point("pointerleave", 4.2);
+seen.left = document.getElementById("tip").hidden;
+document.title = "probe " + JSON.stringify(seen) + " end";
+</script></body>"##;
+
 #[test]
-fn a_browser_draws_every_chart_without_an_error() {
+fn a_page_shows_values_under_the_pointer_and_zooms() {
     let home = measured();
     home.iodyno(&["report", "last", "-o", "report.html"])
         .succeeds();
-    is_drawn(&home, "report.html");
+    let page = fs::read_to_string(home.work().join("report.html")).unwrap();
+    home.file("probed.html", &page.replace("</body>", PROBE));
+    let Some(dom) = runs_in_a_browser(&home, "probed.html") else {
+        return;
+    };
+    let seen = dom.split_once("<title>probe ").unwrap().1;
+    let seen = seen.split_once(" end</title>").unwrap().0;
+    let seen: Value = serde_json::from_str(seen).unwrap();
+    let tip: Vec<&str> = seen["tip"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it.as_str().unwrap())
+        .collect();
+    assert!(tip[1].starts_with("slow, round 4: "), "{tip:?}");
+    assert!(tip[2].starts_with("fast, round 4: "), "{tip:?}");
+    assert_eq!(tip.len(), 3);
+    let close = |value: &Value, expected: f64| {
+        let value = value.as_f64().unwrap();
+        assert!((value - expected).abs() < 0.01, "{seen}");
+    };
+    close(&seen["chosen"], 4.0);
+    close(&seen["zoomed"][0], 2.5);
+    close(&seen["zoomed"][2], 4.0);
+    assert_eq!(seen["ticks"], serde_json::json!(["3", "4", "5", "6"]));
+    close(&seen["reset"][2], 9.72);
+    // The script labels an axis as the page did.
+    assert_eq!(seen["after"], seen["before"]);
+    assert_eq!(seen["hidden"], "none");
+    let rest = seen["rest"].as_array().unwrap();
+    assert_eq!(rest[1..], [seen["tip"][2].clone()]);
+    assert_eq!(seen["left"], true);
 }
 
 /// File names, descriptions and imported texts come from others.
@@ -203,10 +277,9 @@ fn a_browser_takes_names_and_imported_texts_for_text() {
         home.iodyno(&["report", run, "-o", &file]).succeeds();
         let page = fs::read_to_string(home.work().join(&file)).unwrap();
         assert!(page.contains("&lt;img"));
-        let Some(dom) = is_drawn(&home, &file) else {
+        let Some(dom) = runs_in_a_browser(&home, &file) else {
             return;
         };
-        // The script of the charts has markup in its texts.
         let body = dom.split("<script").map(|part| {
             let (_, text) = part.split_once("</script>").unwrap_or(("", part));
             text
@@ -225,11 +298,8 @@ fn a_run_without_a_comparison_has_its_results() {
         .succeeds();
     let page = fs::read_to_string(home.work().join("one.html")).unwrap();
     assert!(page.contains("randread"));
-    let kinds: Vec<Value> = charts(&page)
-        .into_iter()
-        .map(|it| it["kind"].clone())
-        .collect();
-    assert!(kinds.contains(&"latency".into()), "{kinds:?}");
+    let found = figures(&page);
+    assert!(found.iter().any(|(kind, _)| *kind == "latency"), "{page}");
     home.iodyno(&["report", "last", "--format", "markdown"])
         .succeeds()
         .prints("randread");
@@ -296,7 +366,7 @@ fn a_run_on_slower_disks_is_a_regression_of_the_history() {
     home.iodyno(&["report", "last", "-o", "report.html"])
         .succeeds();
     let page = fs::read_to_string(home.work().join("report.html")).unwrap();
-    assert!(charts(&page).iter().any(|it| it["kind"] == "history"));
+    assert!(figures(&page).iter().any(|(kind, _)| *kind == "history"));
 
     home.iodyno(&["history", "read"])
         .exits(2)

@@ -1,20 +1,22 @@
-//! Figures of trials and comparisons: their data ([`Figure`]), and two ways to draw them.
+//! Figures of trials and comparisons: their data ([`Figure`]), and how they are drawn.
 //!
-//! [`kinds`] builds the figures from results. [`plotly`] draws a figure as an interactive chart of a page, [`picture`]
-//! as SVG or PNG. Both draw the same data with the same colours, so a figure says the same on a page and in a picture.
-//! Nothing here decides anything: medians, intervals, regimes and knees come from `judge`.
+//! [`kinds`] builds the figures from results. `scene` lays out their panels, `svg` draws these for a page ([`page()`])
+//! and for a file ([`picture()`]), which can be a PNG as well. Nothing here decides anything: medians, intervals,
+//! regimes and knees come from `judge`.
 
 mod axis;
 pub mod kinds;
 mod page;
 mod picture;
-mod plotly;
+mod scene;
+mod svg;
 #[cfg(test)]
 mod tests;
 
 pub use axis::{Axis, Scale};
 pub use page::{Content, Page, Section, page};
 pub use picture::{Format, PictureError, picture};
+use scene::Colour;
 
 /// The kind of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,6 +95,40 @@ impl Figure {
         // The colour of an interval is its verdict.
         first.form == Form::Intervals || curves.any(|curve| curve.name != first.name)
     }
+
+    /// The legend of a panel: colours, whether the symbols are round, and names.
+    pub(crate) fn keys(&self, panel: &Panel) -> Vec<(Colour, bool, String)> {
+        if let Some(cells) = &panel.cells {
+            let keys = scene::shade_keys(cells).into_iter();
+            return keys.map(|(colour, name)| (colour, false, name)).collect();
+        }
+        let named = match self.shared_x {
+            true => panel
+                .curves
+                .iter()
+                .any(|curve| !panel.title.contains(&curve.name)),
+            false => self.has_sides(),
+        };
+        let curves = panel.curves.iter().filter(|_| named);
+        let key = |curve: &Curve| {
+            let place = curve.colour % COLOURS.len();
+            (COLOURS[place], place.is_multiple_of(2), curve.name.clone())
+        };
+        curves.map(key).collect()
+    }
+}
+
+/// Points of all long lines of a page or a picture, about: what a page of half a megabyte can hold.
+const POINTS: usize = 40_000;
+
+/// Points of each line, at most, if these figures are in one page or picture.
+pub(crate) fn points_a_line<'a>(figures: impl IntoIterator<Item = &'a Figure>) -> usize {
+    const LEAST: usize = 100;
+    let panels = figures.into_iter().flat_map(|figure| &figure.panels);
+    let lines = panels
+        .flat_map(|panel| &panel.curves)
+        .map(|curve| curve.points.len());
+    (POINTS / lines.filter(|points| *points > LEAST).count().max(1)).clamp(LEAST, 2000)
 }
 
 /// One coordinate system.
@@ -128,10 +164,7 @@ impl Panel {
                 let interval = low.and_then(|low| along.place(low));
                 Some(Point {
                     x: x.place(point.x)?,
-                    y: match point.y {
-                        None => None,
-                        Some(height) => Some(y.place(height)?),
-                    },
+                    y: y.place(point.y)?,
                     interval: interval.zip(high.and_then(|high| along.place(high))),
                     text: point.text,
                 })
@@ -159,8 +192,8 @@ pub struct Curve {
 pub struct Point {
     /// Horizontal position.
     pub x: f64,
-    /// Vertical position. `None` interrupts a line.
-    pub y: Option<f64>,
+    /// Vertical position.
+    pub y: f64,
     /// Ends of its interval, on the axis of [`Form::Intervals`].
     pub interval: Option<(f64, f64)>,
     /// The description of the point; empty: its coordinates.
@@ -172,7 +205,7 @@ impl Point {
     pub fn new(x: f64, y: f64) -> Point {
         Point {
             x,
-            y: Some(y),
+            y,
             interval: None,
             text: String::new(),
         }
@@ -220,12 +253,9 @@ pub struct Mark {
     pub text: String,
 }
 
-/// Lines of at most this many points have symbols, too: a line of one point would not be visible.
-pub(crate) const FEW: usize = 30;
-
 /// Colours distinguishable with any colour blindness, by Okabe and Ito, "Color Universal Design" (2008). Without black
 /// and the yellow, which is invisible on white.
-pub(crate) const COLOURS: [(u8, u8, u8); 6] = [
+pub(crate) const COLOURS: [Colour; 6] = [
     (0, 114, 178),
     (213, 94, 0),
     (0, 158, 115),

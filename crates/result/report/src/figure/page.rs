@@ -1,14 +1,14 @@
-//! A report as one HTML page that needs no network: text, tables and interactive charts.
+//! A report as one HTML page that needs no network: text, tables and figures.
 //!
-//! All texts are escaped by the template, and charts are passed to the script as data, so that names from outside
-//! cannot become markup or code.
+//! The template escapes all texts, so that names from outside cannot become markup or code. Figures are SVG and need no
+//! script; `figure.js` adds a cursor, zoom and a choice of curves.
 
 use iodyno_model::printable;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use serde_json::{Value, json};
 
-use crate::figure::Figure;
-use crate::figure::plotly::{Chart, charts, script};
+use crate::figure::scene::{Scene, scenes};
+use crate::figure::svg::{css, inline};
+use crate::figure::{Figure, points_a_line};
 
 /// A page.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,34 +53,23 @@ pub enum Content {
 }
 
 const STYLE: &str = include_str!("page.css");
-const CODE: &str = include_str!("page.js");
+const SCRIPTS: [&str; 2] = [include_str!("figure.js"), include_str!("page.js")];
 
 /// The page. Ends with a newline.
 pub fn page(page: &Page) -> String {
-    let mut drawn: Vec<Value> = Vec::new();
-    let sections: Vec<Markup> = page
-        .sections
-        .iter()
-        .enumerate()
-        .map(|(number, section)| {
-            html! {
-                section id={ "section-" (number + 1) } {
-                    h2 { (section.title) }
-                    @for content in &section.content { (part(content, &mut drawn)) }
-                }
-            }
-        })
-        .collect();
-    // `<` cannot end the element.
-    let data = Value::from(drawn).to_string().replace('<', "\\u003c");
-    let data = printable::json(&data);
+    let content = page.sections.iter().flat_map(|section| &section.content);
+    let figures = content.filter_map(|content| match content {
+        Content::Figure(figure) => Some(figure),
+        _ => None,
+    });
+    let most = points_a_line(figures);
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:";
+                meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
                 meta name="color-scheme" content="light dark";
                 title { (page.title) }
                 style { (PreEscaped(STYLE)) }
@@ -97,26 +86,27 @@ pub fn page(page: &Page) -> String {
                     h1 { (page.title) }
                     @if !page.about.is_empty() { p.about { (page.about) } }
                     dl { @for (name, value) in &page.facts { dt { (name) } dd { (value) } } }
-                    @for section in &sections { (section) }
+                    @for (number, section) in page.sections.iter().enumerate() {
+                        section id={ "section-" (number + 1) } {
+                            h2 { (section.title) }
+                            @for content in &section.content { (part(content, most)) }
+                        }
+                    }
                 }
-                script id="charts" type="application/json" { (PreEscaped(data)) }
-                script { (PreEscaped(script())) }
-                script { (PreEscaped(CODE)) }
+                @for script in SCRIPTS { script { (PreEscaped(script)) } }
             }
         }
     };
-    let text = page.into_string();
-    // Our own scripts come last. Texts of users contain no `<`.
-    let (shown, scripts) = text.split_at(text.find("<script id=").unwrap_or(text.len()));
     let harmless = |character: char| match character {
         '\n' | '\t' => character,
         other if printable::steers(other) => '?',
         other => other,
     };
-    shown.chars().map(harmless).collect::<String>() + scripts + "\n"
+    page.into_string().chars().map(harmless).collect::<String>() + "\n"
 }
 
-fn part(content: &Content, drawn: &mut Vec<Value>) -> Markup {
+/// `most`: points of a line.
+fn part(content: &Content, most: usize) -> Markup {
     match content {
         Content::Paragraph(text) => html! { p { (text) } },
         Content::List(items) => html! { ul { @for item in items { li { (item) } } } },
@@ -131,28 +121,44 @@ fn part(content: &Content, drawn: &mut Vec<Value>) -> Markup {
                 div.scroll tabindex="0" { (PreEscaped(table)) }
             }
         },
-        Content::Figure(figure) => html! {
-            figure.chart {
-                figcaption {
-                    strong { (figure.title) } " " (figure.caption)
-                    @if !figure.notes.is_empty() { ul { @for note in &figure.notes { li { (note) } } } }
-                }
-                @for chart in charts(figure) { (place(&chart, figure, drawn)) }
-            }
-        },
+        Content::Figure(figure) => chart(figure, most),
     }
 }
 
-/// The place where the script draws a chart.
-fn place(chart: &Chart, figure: &Figure, drawn: &mut Vec<Value>) -> Markup {
-    let number = drawn.len();
-    drawn.push(json!({ "kind": figure.kind.name(), "chart": chart.json }));
-    let label = match chart.title.as_str() {
-        "" => figure.title.clone(),
-        title => format!("{}: {title}", figure.title),
-    };
+fn chart(figure: &Figure, most: usize) -> Markup {
+    let scenes = scenes(figure, most);
     html! {
-        @if !chart.title.is_empty() { h3 { (chart.title) } }
-        div.plot id={ "chart-" (number) } style={ "height: " (chart.height) "px" } role="img" aria-label=(label) tabindex="0" {}
+        figure.chart data-kind=(figure.kind.name()) data-shared[figure.shared_x] {
+            figcaption {
+                strong { (figure.title) } " " (figure.caption)
+                @if scenes.iter().any(|scene| scene.thinned) { " Of long lines, only the extremes of each period are drawn." }
+                @if !figure.notes.is_empty() { ul { @for note in &figure.notes { li { (note) } } } }
+            }
+            @for scene in &scenes { (panel(figure, scene)) }
+        }
+    }
+}
+
+/// A panel with its title and its legend, whose buttons belong to the curves in their order.
+fn panel(figure: &Figure, scene: &Scene) -> Markup {
+    let panel = scene.panel;
+    let title = match figure.shared_x {
+        true => panel.y.title_of(&panel.title),
+        false => panel.title.clone(),
+    };
+    let label = format!("{}: {title}", figure.title);
+    let shades = panel.cells.is_some();
+    html! {
+        div.panel {
+            div.keys {
+                @if !title.is_empty() { h3 { (title) } }
+                @for (colour, round, name) in figure.keys(panel) {
+                    @let swatch = format!("background:{};border-radius:{}", css(colour), if round { "50%" } else { "0" });
+                    @if shades { span.key { i.shade style=(swatch) {} (name) } }
+                    @else { button.key type="button" aria-pressed="true" { i style=(swatch) {} (name) } }
+                }
+            }
+            (inline(scene, label.trim_end_matches(": ")))
+        }
     }
 }

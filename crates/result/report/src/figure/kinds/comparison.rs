@@ -58,7 +58,7 @@ pub fn verdicts(comparison: &Comparison) -> Option<Figure> {
             }
             curves[group(&cell.verdict)].points.push(Point {
                 x: ratio.value,
-                y: Some(names.len() as f64),
+                y: names.len() as f64,
                 interval: ratio.interval,
                 text: format!("{name}: {}", verdict_words(cell)),
             });

@@ -85,18 +85,18 @@ fn searched(answer: &SearchAnswer) -> Panel {
             colour: 0,
             form: Form::Measured,
             points: points
-                .filter(|point| point.value.is_some())
-                .map(|point| Point {
-                    x: point.load,
-                    y: point.value,
-                    interval: None,
-                    text: format!(
+                .filter_map(|point| {
+                    let text = format!(
                         "{} {}: kept in {} of {} trials",
                         search.axis.name(),
                         point.load,
                         point.kept,
                         point.kept + point.lost
-                    ),
+                    );
+                    Some(Point {
+                        text,
+                        ..Point::new(point.load, point.value?)
+                    })
                 })
                 .collect(),
         }],
@@ -146,7 +146,7 @@ fn panel(first: &AxisCurve, own: &[&AxisCurve]) -> Panel {
         points: (it.points.iter())
             .map(|point| Point {
                 x: point.value,
-                y: Some(point.median.value),
+                y: point.median.value,
                 interval: point.median.interval,
                 text: format!(
                     "{}, {} {}: {}",

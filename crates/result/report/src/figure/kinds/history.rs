@@ -50,7 +50,7 @@ fn panel(history: &History) -> Panel {
         .enumerate()
         .map(|(place, point)| Point {
             x: place as f64 + 1.0,
-            y: Some(point.median.value),
+            y: point.median.value,
             interval: point.median.interval,
             text: format!("{}: {}", point.run, value(metric, point.median.value)),
         });

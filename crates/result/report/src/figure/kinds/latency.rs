@@ -1,7 +1,7 @@
 //! Distributions of latency, and latency over time.
 
 use iodyno_model::{Direction, Frame, Histogram, SeriesUnit, Step};
-use iodyno_units::{Nanos, grouped};
+use iodyno_units::grouped;
 
 use super::{MOST_PANELS, left_out};
 use crate::figure::axis::nines;
@@ -95,10 +95,7 @@ fn cumulative(it: &Distribution) -> Curve {
             continue;
         }
         (last_at, last_percentile) = (at as f64, percentile);
-        points.push(Point {
-            text: format!("{}: {percentile:.3} % within {}", it.name, Nanos(at)),
-            ..Point::new(at as f64, percentile)
-        });
+        points.push(Point::new(at as f64, percentile));
         if percentile >= highest_percentile {
             break;
         }

@@ -2,7 +2,7 @@
 
 use iodyno_model::{FigureTable, Finding, SeriesKind, SeriesUnit};
 
-use super::{left_out, thinned};
+use super::left_out;
 use crate::figure::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point};
 
 /// Panels of telemetry, at most.
@@ -39,7 +39,6 @@ const SHOWN: [(SeriesKind, &[&str]); 13] = [
 pub fn telemetry(title: &str, tables: &[FigureTable], findings: &[Finding]) -> Option<Figure> {
     let mut panels = Vec::new();
     let mut all = 0;
-    let mut thin = false;
     let place = |table: &&FigureTable| SHOWN.iter().position(|(kind, _)| *kind == table.kind);
     let mut tables: Vec<&FigureTable> = tables.iter().collect();
     tables.sort_by_key(|table| place(table).unwrap_or(SHOWN.len()));
@@ -55,20 +54,15 @@ pub fn telemetry(title: &str, tables: &[FigureTable], findings: &[Finding]) -> O
             false => columns,
         };
         for column in columns {
-            let Some((panel, fewer)) = panel(table, column, &subjects) else {
+            let Some(panel) = panel(table, column, &subjects) else {
                 continue;
             };
             all += 1;
-            thin |= fewer;
             if panels.len() < MOST {
                 panels.push(panel);
             }
         }
     }
-    let thin = match thin {
-        true => " Of long series, only the extremes of each period are drawn.",
-        false => "",
-    };
     let pins = pins(findings);
     for panel in &mut panels {
         panel.marks.extend(pins.iter().cloned());
@@ -104,7 +98,7 @@ pub fn telemetry(title: &str, tables: &[FigureTable], findings: &[Finding]) -> O
         kind: Kind::Telemetry,
         title: format!("Host during the trial: {title}"),
         caption: format!(
-            "Rates and means of each sample, with one cursor for all.{thin}{} Findings whose time is known have a number, which marks it.",
+            "Rates and means of each sample, with one cursor for all.{} Findings whose time is known have a number, which marks it.",
             left_out(all, panels.len(), "figure")
         ),
         notes,
@@ -156,8 +150,8 @@ fn subjects(table: &FigureTable) -> Vec<&str> {
     names
 }
 
-/// One figure of all subjects, and whether points were left out. `None` if all its values are unknown or 0.
-fn panel(table: &FigureTable, column: usize, names: &[&str]) -> Option<(Panel, bool)> {
+/// One figure of all subjects. `None` if all its values are unknown or 0.
+fn panel(table: &FigureTable, column: usize, names: &[&str]) -> Option<Panel> {
     let figure = table.columns.get(column)?;
     let mut subjects: Vec<(&str, Vec<Point>, f64)> = Vec::new();
     for row in &table.rows {
@@ -181,12 +175,9 @@ fn panel(table: &FigureTable, column: usize, names: &[&str]) -> Option<(Panel, b
     subjects.sort_by(|a, b| b.2.total_cmp(&a.2));
     subjects.truncate(SUBJECTS);
     let largest = subjects.first()?.2;
-    let mut thin = false;
     subjects.sort_by_key(|(name, ..)| names.iter().position(|known| known == name));
     let curves = subjects.into_iter().map(|(name, points, _)| {
         let colour = names.iter().position(|known| *known == name);
-        let (points, fewer) = thinned(points, |point| point.y.unwrap_or_default());
-        thin |= fewer;
         let name = match name {
             "" => figure.name.clone(),
             name => name.to_owned(),
@@ -222,5 +213,5 @@ fn panel(table: &FigureTable, column: usize, names: &[&str]) -> Option<(Panel, b
     panel.in_units_of_axes();
     panel.marks = marks.collect();
     debug_assert!(figure.unit != SeriesUnit::Number || panel.y.divisor == 1.0);
-    Some((panel, thin))
+    Some(panel)
 }

@@ -1,12 +1,10 @@
 //! Throughput over time, with ramp, regimes and changes of level.
 
-use iodyno_model::{Behaviour, Direction, Frame, Step};
-use iodyno_units::{Nanos, Rate};
+use iodyno_model::{Behaviour, Direction, Frame, SeriesUnit, Step};
 
 use super::latency::{ramp, ramp_of};
-use super::{MOST_PANELS, left_out, thinned};
+use super::{MOST_PANELS, left_out};
 use crate::figure::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point};
-use iodyno_model::SeriesUnit;
 
 /// The ops of a rate: those that move data, and cycles of file operations.
 const COUNTED: [Direction; 4] = [
@@ -68,7 +66,6 @@ pub fn throughput(courses: &[Course]) -> Option<Figure> {
     let all = panels.len();
     panels.truncate(MOST_PANELS);
     let shown = panels.len();
-    let mut thin = false;
     let panels: Vec<Panel> = panels
         .into_iter()
         .map(|(title, own)| {
@@ -78,18 +75,18 @@ pub fn throughput(courses: &[Course]) -> Option<Figure> {
                 if marks.is_empty() {
                     marks.extend(course.ramp.map(ramp));
                 }
-                let (line, fewer) = thinned(points(course), |point| point.y.unwrap_or_default());
-                thin |= fewer;
+                let points = course.rates.iter();
+                let points = points.map(|(end, rate)| Point::new(*end as f64, *rate));
                 curves.push(Curve {
                     name: course.name.clone(),
                     colour: course.colour,
                     form: Form::Line,
-                    points: line,
+                    points: points.collect(),
                 });
                 curves.extend(levels(course));
             }
             let heights = curves.iter().flat_map(|it| &it.points);
-            let largest = heights.filter_map(|point| point.y).fold(0.0, f64::max);
+            let largest = heights.map(|point| point.y).fold(0.0, f64::max);
             let mut panel = Panel {
                 title: title.to_owned(),
                 x: Axis::seconds("time").zero(),
@@ -103,16 +100,12 @@ pub fn throughput(courses: &[Course]) -> Option<Figure> {
             panel
         })
         .collect();
-    let thin = match thin {
-        true => " Of long series, only the extremes of each period are drawn.",
-        false => "",
-    };
     (!panels.is_empty()).then(|| Figure {
         kind: Kind::Series,
         title: "Throughput over time".to_owned(),
         caption: format!(
             "Of each side the trial whose result is the median. Steps are the means of regimes, where the level changed; the shaded \
-             time is the ramp, which is not measured.{thin}{}",
+             time is the ramp, which is not measured.{}",
             left_out(all, shown, "panel")
         ),
         notes: Vec::new(),
@@ -121,24 +114,15 @@ pub fn throughput(courses: &[Course]) -> Option<Figure> {
     })
 }
 
-fn points(course: &Course) -> Vec<Point> {
-    let points = course.rates.iter().map(|(end, rate)| Point {
-        text: format!("{}: {}/s at {}", course.name, Rate(*rate), Nanos(*end)),
-        ..Point::new(*end as f64, *rate)
-    });
-    points.collect()
-}
-
 /// The means of several regimes.
 fn levels(course: &Course) -> Option<Curve> {
     let regimes = &course.behaviour.regimes;
     let last = regimes.last().filter(|_| regimes.len() > 1)?;
     let starts = regimes.iter().map(|regime| (regime.start_ns, regime.rate));
     let end = std::iter::once((last.end_ns, last.rate));
-    let points = starts.chain(end).map(|(at, rate)| Point {
-        text: format!("{}: regime of {}/s", course.name, Rate(rate)),
-        ..Point::new(at as f64, rate)
-    });
+    let points = starts
+        .chain(end)
+        .map(|(at, rate)| Point::new(at as f64, rate));
     Some(Curve {
         name: format!("{}, regimes", course.name),
         colour: course.colour,
