@@ -2,19 +2,20 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use iodyno_model::{Contradiction, Figure, Imported, ImportedTable, SourceLine, Unit};
+use iodyno_model::{Figure, Imported, ImportedTable, Unit};
 use iodyno_units::{Bytes, counted};
 
-use crate::compare::value;
+use crate::compare::{contradiction, place, value};
 use crate::style::{Paint, Style, sanitize, trimmed};
 use crate::table::{Column, Table};
 
 /// Dimensions that number repetitions: such trials are in one row.
 const REPETITIONS: [&str; 2] = ["loop", "round"];
 
-/// A summary: a row for each workload on each configuration, then remarks.
+/// A summary: statements that the figures contradict, a row for each workload on each configuration, then remarks.
 pub fn text(imported: &Imported, style: Style) -> String {
-    let mut text = results(imported, MOST_ROWS, style);
+    let mut text = contradictions(imported, style);
+    text += &results(imported, MOST_ROWS, style);
     for table in &imported.tables {
         text += &heading(
             &format!(
@@ -33,7 +34,8 @@ pub fn text(imported: &Imported, style: Style) -> String {
 
 /// As [`text`], with complete tables.
 pub fn full(imported: &Imported, style: Style) -> String {
-    let mut text = results(imported, usize::MAX, style);
+    let mut text = contradictions(imported, style);
+    text += &results(imported, usize::MAX, style);
     for table in &imported.tables {
         text += "\n";
         text += &heading(&format!("{}, {}", subject(table), place(&table.at)), style);
@@ -42,6 +44,14 @@ pub fn full(imported: &Imported, style: Style) -> String {
     }
     text += &said(imported, style);
     style.plain(&trimmed(&text))
+}
+
+fn contradictions(imported: &Imported, style: Style) -> String {
+    let found = imported.contradictions.iter();
+    let lines = found.map(|it| format!("! {}", contradiction(it)));
+    lines
+        .map(|line| style.paragraph(&line, 2, Paint::Yellow))
+        .collect()
 }
 
 fn subject(table: &ImportedTable) -> String {
@@ -215,10 +225,6 @@ fn said(imported: &Imported, style: Style) -> String {
     }
     texts.extend(imported.remarks.iter().cloned());
     let mut text = remarks(&texts, style);
-    for found in &imported.contradictions {
-        let line = format!("! {}", contradiction(found));
-        text += &style.paragraph(&line, 2, Paint::Yellow);
-    }
     for unread in &imported.unread {
         let line = format!(
             "not read, {}: {}: {}",
@@ -229,20 +235,6 @@ fn said(imported: &Imported, style: Style) -> String {
         text += &style.paragraph(&format!("! {line}"), 2, Paint::Yellow);
     }
     text
-}
-
-/// A statement, and the contradicting figures of its write-up.
-pub(crate) fn contradiction(found: &Contradiction) -> String {
-    let against = match found.against.line == found.at.line {
-        true => String::new(),
-        false => format!(", line {}", found.against.line),
-    };
-    format!(
-        "{}: \"{}\" contradicts the write-up's own figures{against}: {}",
-        place(&found.at),
-        found.statement,
-        found.shown
-    )
 }
 
 /// Remarks on trials. If several differ only in their numbers, the first one is printed with their count.
@@ -288,13 +280,9 @@ fn heading(text: &str, style: Style) -> String {
     style.paint(Paint::Cyan, &sanitize(text)) + "\n"
 }
 
-fn place(at: &SourceLine) -> String {
-    format!("{} line {}", at.source, at.line)
-}
-
 #[cfg(test)]
 mod tests {
-    use iodyno_model::{ImportedTrial, Kind, Metric};
+    use iodyno_model::{ImportedTrial, Kind, Metric, SourceLine};
 
     use super::*;
 

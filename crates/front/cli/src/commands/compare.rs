@@ -47,7 +47,7 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
     let claims = claims(&runs);
     if trials.is_empty() && !claims.is_empty() && !args.json && args.format == CompareFormat::Text {
         let checks = iodyno_judge::check_claims(&claims, &trials);
-        write_out(draw::claims(&checks, context.style_out()))?;
+        write_out(draw::claims_text(&checks, context.style_out()))?;
         return Ok(match args.fail_on {
             None => Exit::Fine,
             Some(_) => Exit::Inconclusive,

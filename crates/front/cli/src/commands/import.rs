@@ -204,7 +204,7 @@ fn results(
             let mut text = iodyno_report::imported::text(&imported, context.style_out());
             if imported.trials.is_empty() {
                 let checks = iodyno_judge::check_claims(&imported.claims, &[]);
-                text += &iodyno_report::compare::claims(&checks, context.style_out());
+                text += &iodyno_report::compare::claims_text(&checks, context.style_out());
             }
             text
         }

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Write, stdout};
+use std::mem::take;
 use std::path::Path;
 
 use iodyno_judge::{CompareResult, figures};
 use iodyno_model::{
-    Comparison, Diagnostic, Direction, Explanation, Histogram, Observation, Run, SeriesKind, Trial,
-    TrialKey, TrialState,
+    ClaimCheck, Comparison, Contradiction, Diagnostic, Direction, Explanation, Histogram,
+    Observation, Run, SeriesKind, Trial, TrialKey, TrialState,
 };
 use iodyno_report::compare::ComparisonFormat;
 use iodyno_report::figure::kinds::{self, Course, Distribution, MOST_PANELS};
@@ -35,6 +36,9 @@ use crate::trials::{Drawn, Series, load};
 
 /// Trials whose latency and telemetry a report draws, at most.
 const MOST_TRIALS: usize = 6;
+
+/// The section that an import begins with.
+const STATEMENTS: &str = "Checked statements";
 
 /// Width of preformatted text, columns.
 const COLUMNS: usize = 110;
@@ -111,6 +115,10 @@ struct Results {
     places: BTreeMap<Cell, Place>,
     /// The imported trials with a series that have the median result: one of each cell.
     imported: Vec<Course>,
+    /// Statements that the figures of their write-up contradict.
+    contradictions: Vec<Contradiction>,
+    /// Rows of printed comparisons.
+    claims: Vec<ClaimCheck>,
 }
 
 /// The index of a run, and that of a cell in its plan.
@@ -206,7 +214,7 @@ impl Results {
         }
         name_runs(&runs, &mut trials);
         let question = default_question(&runs, &trials);
-        let judged = match (
+        let mut judged = match (
             judge(&runs, &mut trials.clone(), &question),
             runs.as_slice(),
         ) {
@@ -217,6 +225,12 @@ impl Results {
             (Err(_), [_]) => None,
             (Err(failure), _) => return Err(failure),
         };
+        let claims = match &mut judged {
+            Some(CompareResult::Compared(comparison)) => take(&mut comparison.claims),
+            _ => Vec::new(),
+        };
+        let imports = runs.iter().filter_map(|run| run.plan.imported.as_ref());
+        let contradictions = imports.flat_map(|it| it.contradictions.clone()).collect();
         let comparison = judged.as_ref().and_then(CompareResult::comparison);
         let places = places(&cells_seen, &trials, comparison);
         let imported = imported_courses(&runs, &trials, comparison);
@@ -228,6 +242,8 @@ impl Results {
             medians,
             places,
             imported,
+            contradictions,
+            claims,
         })
     }
 
@@ -465,13 +481,15 @@ impl Results {
     }
 
     fn page(&self, store: &SqliteStore, context: &Context) -> Result<Page, Failure> {
-        let mut sections = vec![self.results(store)?];
+        let mut sections = Vec::new();
         let mut add = |title: &str, content: Vec<Content>| {
             if !content.is_empty() {
                 let title = title.to_owned();
                 sections.push(Section { title, content });
             }
         };
+        add(STATEMENTS, self.statements());
+        add("Results", self.results(store)?);
         let one = |figure: Option<Figure>| figure.into_iter().map(Content::Figure).collect();
         add("Why", self.reasons(store)?);
         add("Trials", one(self.every_trial()));
@@ -542,7 +560,19 @@ impl Results {
         sides.collect::<BTreeSet<&str>>().len().max(1)
     }
 
-    fn results(&self, store: &SqliteStore) -> Result<Section, Failure> {
+    /// What is checked of imported write-ups. Where nothing is compared, the text of the import begins with it.
+    fn statements(&self) -> Vec<Content> {
+        let (contradictions, claims) = (&self.contradictions, &self.claims);
+        match self.judged.is_none() || contradictions.is_empty() && claims.is_empty() {
+            true => Vec::new(),
+            false => vec![Content::Table {
+                html: draw::statements_html(contradictions, claims),
+                markdown: draw::statements_markdown(contradictions, claims),
+            }],
+        }
+    }
+
+    fn results(&self, store: &SqliteStore) -> Result<Vec<Content>, Failure> {
         let mut content = Vec::new();
         if let Some(comparison) = self.comparison() {
             content.push(Content::List(draw::sentences(comparison)));
@@ -562,10 +592,7 @@ impl Results {
         } else {
             content.push(Content::Preformatted(self.plain(store)?));
         }
-        Ok(Section {
-            title: "Results".to_owned(),
-            content,
-        })
+        Ok(content)
     }
 
     /// Why the sides differ.
@@ -573,9 +600,9 @@ impl Results {
         let Some(CompareResult::Compared(comparison)) = &self.judged else {
             return Ok(None);
         };
-        let explanation = explain::explained(&self.runs, store, &comparison.question)?;
-        Ok(Some(explanation)
-            .filter(|it| !it.comparisons.is_empty() || !it.contradictions.is_empty()))
+        let mut explanation = explain::explained(&self.runs, store, &comparison.question)?;
+        explanation.contradictions.clear();
+        Ok(Some(explanation).filter(|it| !it.comparisons.is_empty()))
     }
 
     fn reasons(&self, store: &SqliteStore) -> Result<Vec<Content>, Failure> {
@@ -663,10 +690,21 @@ impl Results {
             false => ("##", draw::markdown_block),
         };
         let shown = self.shown();
-        let mut text = match (self.comparison(), asciidoc) {
+        let statements = match asciidoc {
+            _ if self.judged.is_none() => String::new(),
+            true => draw::statements_asciidoc(&self.contradictions, &self.claims),
+            false => draw::statements_markdown(&self.contradictions, &self.claims),
+        };
+        let results = match (self.comparison(), asciidoc) {
             (Some(comparison), true) => draw::asciidoc(comparison, &shown),
             (Some(comparison), false) => draw::markdown(comparison, &shown),
             (None, _) => block(&self.plain(store)?),
+        };
+        let mut text = match statements.is_empty() {
+            true => results,
+            false => {
+                format!("{heading} {STATEMENTS}\n\n{statements}\n{heading} Results\n\n{results}")
+            }
         };
         let columns = match self.comparison() {
             Some(comparison) => comparison.question.columns.clone(),

@@ -80,6 +80,28 @@ fn a_write_up_that_contradicts_itself_is_told_its_lines() {
 }
 
 #[test]
+fn a_report_of_a_write_up_begins_with_its_contradicted_statements() {
+    let home = Home::new();
+    let result = |rate| format!("fsbench/delete_2k_1MB  2000 {rate} ops/sec\n");
+    let (ext4, zfs) = (result(1000), result(500));
+    home.file(
+        "w.md",
+        &format!("# ext4\n{ext4}\n# zfs\n{zfs}\nThey were deleted in under 1 second.\n"),
+    );
+    let imported = home.iodyno(&["import", "w.md"]).succeeds().stdout;
+    assert!(imported.starts_with("! w.md line 7: "), "{imported}");
+    for (format, heading) in [("markdown", "##"), ("asciidoc", "==")] {
+        let report = home.iodyno(&["report", "last", "--format", format]);
+        let text = report.succeeds().stdout;
+        assert!(
+            text.starts_with(&format!("{heading} Checked statements\n\n")),
+            "{text}"
+        );
+        assert_eq!(text.matches("They were deleted").count(), 1, "{text}");
+    }
+}
+
+#[test]
 fn cells_select_comparisons_and_unknown_ones_are_named() {
     let home = home();
     let text = home.iodyno(&["explain", "last", "four"]).succeeds();

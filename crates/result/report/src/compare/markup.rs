@@ -6,7 +6,6 @@
 use iodyno_model::Comparison;
 
 use super::ComparisonFormat;
-use super::claims::Claims;
 use super::pivot::flat;
 use super::searches::in_markup;
 use super::view::{ResultView, Section, ViewModel, view};
@@ -72,8 +71,7 @@ fn draw(comparison: &Comparison, shown: &ComparisonFormat, markup: Markup) -> St
     }
     blocks.extend(in_markup(&comparison.searches, markup));
     if let Some(it) = &view.claims {
-        blocks.push(markup.paragraph(&[markup.escape(&it.title)]));
-        blocks.push(claims(it).markup(markup));
+        blocks.push(it.markup(markup));
     }
     blocks.join("\n")
 }
@@ -107,26 +105,4 @@ fn result(result: &Option<ResultView>) -> String {
     ];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join(" · ")
-}
-
-fn claims(claims: &Claims) -> Table {
-    let others = ["printed", "from the trials", "stands"];
-    let columns = std::iter::once(Column::left("row"));
-    let mut table = Table::new(columns.chain(others.map(Column::left)));
-    for row in &claims.rows {
-        let recomputed = row.recomputed.as_ref();
-        let standing = [row.standing().to_owned()].into_iter();
-        let standing: Vec<String> = standing.chain(row.reasons.iter().cloned()).collect();
-        table.row([
-            row.name.clone(),
-            row.printed.join(", "),
-            match (recomputed, row.follows) {
-                (Some(texts), _) => texts.join(", "),
-                (None, Some(_)) => "as printed".to_owned(),
-                (None, None) => String::new(),
-            },
-            standing.join(": "),
-        ]);
-    }
-    table
 }

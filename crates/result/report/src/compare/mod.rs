@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 pub use iodyno_model::BandwidthUnit;
 
 mod benchstat;
-mod claims;
 mod csv;
 mod estimated;
 mod facts;
@@ -26,6 +25,7 @@ mod progress;
 mod regret;
 mod repeats;
 mod searches;
+mod statements;
 mod text;
 mod view;
 mod words;
@@ -53,7 +53,9 @@ pub use searches::{
     bound_words, load_words, searches, searches_asciidoc, searches_csv, searches_html,
     searches_json, searches_markdown,
 };
-pub use text::{claims, closing_table, text};
+pub use statements::{claims_text, statements_asciidoc, statements_html, statements_markdown};
+pub(crate) use statements::{contradiction, place};
+pub use text::{closing_table, text};
 pub use words::{Counts, sentences, summary_counts, verdict_words};
 pub(crate) use words::{
     better as metric_better, short as verdict_short, tag as verdict_tag, unit_name as metric_unit,

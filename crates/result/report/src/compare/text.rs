@@ -3,10 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use iodyno_model::{ClaimCheck, Comparison};
+use iodyno_model::Comparison;
 
 use super::ComparisonFormat;
-use super::claims::Claims;
 use super::pivot::{pivot, published};
 use super::searches::searches;
 use super::view::{ResultView, RowView, ViewModel, view};
@@ -40,7 +39,7 @@ pub fn text(comparison: &Comparison, shown: &ComparisonFormat, style: Style) -> 
     }
     text += &facts(&view, style);
     if let Some(claims) = &view.claims {
-        text += &titled_claims(claims, style);
+        text += &claims.text(style);
     }
     for note in &view.notes {
         text += &style.paragraph(&format!("! {note}"), 2, Paint::Yellow);
@@ -206,42 +205,4 @@ fn facts(view: &ViewModel, style: Style) -> String {
             parts.map(|part| style.paragraph(part, 2, None)).collect()
         }
     }
-}
-
-/// Claims without a comparison of trials: a title and a table; empty without claims.
-pub fn claims(checks: &[ClaimCheck], style: Style) -> String {
-    let text = super::claims::claims(checks).map(|claims| titled_claims(&claims, style));
-    style.plain(&trimmed(&text.unwrap_or_default()))
-}
-
-fn titled_claims(claims: &Claims, style: Style) -> String {
-    style.paragraph(&claims.title, 2, Paint::Strong)
-        + &claims_table(claims).draw(style.columns(), style)
-}
-
-fn claims_table(claims: &Claims) -> Table {
-    let columns = claims.rows.iter().map(|row| row.printed.len()).max();
-    let columns = (0..columns.unwrap_or(0) + 2).map(|_| Column::left(""));
-    let count = columns.len();
-    let mut table = Table::new(columns).indent(2).gap(3);
-    for row in &claims.rows {
-        let paint = match row.follows {
-            Some(true) => Paint::Green,
-            Some(false) => Paint::Red,
-            None => Paint::Yellow,
-        };
-        let mut cells = vec![Cell::from(row.name.as_str())];
-        cells.extend(row.printed.iter().map(|text| Cell::from(text.as_str())));
-        cells.resize(count - 1, Cell::default());
-        cells.push(Cell::painted(row.standing(), paint));
-        table.row(cells);
-        if let Some(recomputed) = &row.recomputed {
-            let line = format!("    from the trials: {}", recomputed.join(", "));
-            table.text(line, 6, Paint::Dim);
-        }
-        for reason in &row.reasons {
-            table.text(format!("    {reason}"), 6, Paint::Dim);
-        }
-    }
-    table
 }

@@ -8,9 +8,9 @@ use iodyno_model::{
 use iodyno_units::percent;
 
 use super::ComparisonFormat;
-use super::claims::{Claims, claims};
 use super::figures::{limit, median, p, ratio, times, value_in};
 use super::footnotes::{Footnotes, MARKED};
+use super::statements::{Claims, claims};
 use super::words::{Counts, amount, in_words, no_verdict, row_name, short, summary_counts};
 use crate::style::{Paint, sanitize};
 

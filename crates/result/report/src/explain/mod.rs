@@ -14,7 +14,7 @@ use iodyno_model::{Contrast, Explained, ExplainedFamily, Explanation, Term};
 pub use json::json;
 pub use words::headline;
 
-use crate::imported::contradiction;
+use crate::compare::contradiction;
 use crate::style::{Paint, Style, trimmed};
 use crate::table::{Cell, Column, Markup, Table};
 use words::{
