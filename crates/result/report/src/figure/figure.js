@@ -42,8 +42,10 @@
   const points = (path, sign) => {
     const numbers = path.getAttribute("d").match(/-?\d*\.?\d+/g).map(Number);
     let [x, y] = [0, 0];
-    const pairs = Array.from({ length: path.dataset.text ? 1 : numbers.length / 2 }, (_, n) => numbers.slice(2 * n, 2 * n + 2));
-    return pairs.map(([right, down]) => ({ x: (x += right), y: sign * (y += down), text: path.dataset.text }));
+    const { text } = path.dataset;
+    return Array.from({ length: text ? 1 : numbers.length / 2 }, (_, n) => {
+      return { x: (x += numbers[2 * n]), y: sign * (y += numbers[2 * n + 1]), text };
+    });
   };
 
   const panelOf = (svg) => {
@@ -54,10 +56,10 @@
     const { x: xScale, y: up, xTitle, yTitle } = svg.dataset;
     const rows = up === "names";
     const sign = rows ? 1 : -1;
-    for (const title of area.querySelectorAll("title")) { // The browser would show them beside the tip.
+    area.querySelectorAll("title").forEach((title) => {
       title.parentNode.dataset.text = title.textContent;
-      title.remove();
-    }
+      title.remove(); // The browser would show it beside the tip.
+    });
     const curves = Array.from(area.querySelectorAll(".curve"), (group, number) => {
       keys[number]?.addEventListener("click", () => {
         keys[number].setAttribute("aria-pressed", !group.classList.toggle("off"));

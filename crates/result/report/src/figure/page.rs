@@ -52,6 +52,8 @@ pub enum Content {
     Figure(Figure),
 }
 
+/// No network.
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
 const STYLE: &str = include_str!("page.css");
 const SCRIPTS: [&str; 2] = [include_str!("figure.js"), include_str!("page.js")];
 
@@ -69,7 +71,7 @@ pub fn page(page: &Page) -> String {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="color-scheme" content="light dark";
                 title { (page.title) }
                 style { (PreEscaped(STYLE)) }
@@ -131,7 +133,9 @@ fn chart(figure: &Figure, most: usize) -> Markup {
         figure.chart data-kind=(figure.kind.name()) data-shared[figure.shared_x] {
             figcaption {
                 strong { (figure.title) } " " (figure.caption)
-                @if scenes.iter().any(|scene| scene.thinned) { " Of long lines, only the extremes of each period are drawn." }
+                @if scenes.iter().any(|scene| scene.thinned) {
+                    " Of long lines, only the extremes of each period are drawn."
+                }
                 @if !figure.notes.is_empty() { ul { @for note in &figure.notes { li { (note) } } } }
             }
             @for scene in &scenes { (panel(figure, scene)) }

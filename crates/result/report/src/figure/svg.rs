@@ -123,7 +123,8 @@ pub(crate) fn inline(scene: &Scene, title: &str) -> Markup {
     let style = format!("margin-left:{left}px;width:calc(100% - {}px)", left + RIGHT);
     html! {
         svg.scene role="img" tabindex="0" aria-label=(title) height=(scene.whole()) style=(style)
-            data-x=(kind(&panel.x.scale)) data-y=(kind(&panel.y.scale)) data-x-title=(panel.x.title) data-y-title=(panel.y.title) {
+            data-x=(kind(&panel.x.scale)) data-y=(kind(&panel.y.scale))
+            data-x-title=(panel.x.title) data-y-title=(panel.y.title) {
             desc { (description(panel)) }
             (area(scene, &Frame::positions(scene), None))
         }
@@ -138,7 +139,9 @@ pub(crate) fn file(scenes: &[(f64, Scene)], (width, height): (f64, f64)) -> Stri
             rect width="100%" height="100%" fill="#ffffff" {}
             @for (top, scene) in scenes {
                 @let own = width - scene.room[0] - RIGHT;
-                g transform={ "translate(" (scene.room[0]) " " (top) ")" } { (area(scene, &Frame::pixels(scene, own), Some(own))) }
+                g transform={ "translate(" (scene.room[0]) " " (top) ")" } {
+                    (area(scene, &Frame::pixels(scene, own), Some(own)))
+                }
             }
         }
     };
@@ -150,7 +153,8 @@ fn area(scene: &Scene, frame: &Frame, width: Option<f64>) -> Markup {
     let view = frame.view.map(|edge| edge.to_string()).join(" ");
     let wide = width.map_or_else(|| "100%".to_owned(), |width| width.to_string());
     html! {
-        svg.area y=(scene.room[1]) width=(wide) height=(scene.height) viewBox=(view) preserveAspectRatio="none" fill="none" {
+        svg.area y=(scene.room[1]) width=(wide) height=(scene.height)
+            viewBox=(view) preserveAspectRatio="none" fill="none" {
             @for shape in &scene.shapes { (drawn(scene, shape, frame)) }
         }
         g.labels { @for text in &scene.labels { (label(text, width)) } }
@@ -174,7 +178,8 @@ fn drawn(scene: &Scene, shape: &Shape, frame: &Frame) -> Markup {
             let [(left, top), (right, bottom)] =
                 [frame.at((*from, scene.y.0)), frame.at((*to, scene.y.1))];
             html! {
-                rect.band x=(left) y=(top) width=(right - left) height=(bottom - top) fill="#808080" fill-opacity="0.16" {}
+                rect.band x=(left) y=(top) width=(right - left) height=(bottom - top)
+                    fill="#808080" fill-opacity="0.16" {}
             }
         }
         Shape::Shade(cells) => shaded(cells, frame),
@@ -261,7 +266,8 @@ fn label(label: &Label, width: Option<f64>) -> Markup {
         Role::Key(colour) => (None, None, Some(css(colour))),
     };
     html! {
-        text class=[class] x=(x) dx=[offset] y=(number(label.y, 1)) text-anchor=[anchor] font-size=[size] fill=[fill] { (label.text) }
+        text class=[class] x=(x) dx=[offset] y=(number(label.y, 1))
+            text-anchor=[anchor] font-size=[size] fill=[fill] { (label.text) }
     }
 }
 

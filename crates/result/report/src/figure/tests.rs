@@ -233,7 +233,7 @@ fn page_of(figures: Vec<Figure>) -> String {
 
 #[test]
 fn long_series_of_many_figures_fit_into_half_a_megabyte() {
-    // As of six trials of an hour with 16 figures of two disks.
+    // Six trials of an hour, each with 16 figures of two disks.
     let mut figure = host(&[]);
     let mut panel = figure.panels[0].clone();
     let curve = &mut panel.curves[0];
