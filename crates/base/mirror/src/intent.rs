@@ -21,6 +21,8 @@
 
 use uuid::Uuid;
 
+use crate::superblock::MOST_COUNTED;
+
 /// Length of a superblock and of a block of the log, bytes.
 pub const BLOCK: usize = 4096;
 /// Largest number of blocks of a log.
@@ -133,7 +135,8 @@ fn write_of(sector: &[u8], mirror: Uuid, number: [u8; 4]) -> Option<u64> {
     match () {
         () if sector[4..8] != number => None,
         () if sum == checksum(mirror, sector) => {
-            Some(u64::from_le_bytes(rest.try_into().expect("8 bytes")))
+            let write = u64::from_le_bytes(rest.try_into().expect("8 bytes"));
+            (write < MOST_COUNTED).then_some(write)
         }
         () if sum == old && *rest == mirror.as_bytes()[..8] => Some(0),
         () => None,
@@ -218,6 +221,17 @@ mod tests {
         }
         let (read, _) = Bits::decode(&block, Uuid::from_u128(1 << 64), 0);
         assert_eq!(read.iter().count(), 0);
+    }
+
+    #[test]
+    fn a_number_of_a_write_that_cannot_be_counted_up_is_damage() {
+        let mirror = Uuid::from_u128(1 << 64);
+        let read = |write| Bits::decode(&Bits::none().encode(mirror, 0, write), mirror, 0);
+        let last = MOST_COUNTED - 1;
+        assert_eq!(read(last), (Bits::none(), last));
+        for write in [MOST_COUNTED, u64::MAX] {
+            assert_eq!(read(write), (Bits::all(), 0));
+        }
     }
 
     #[test]

@@ -52,6 +52,9 @@ pub const DATA: u64 = 1 << 20;
 pub const MOST_LEGS: usize = 16;
 /// Largest number of forks that are remembered, the newest ones.
 pub const MOST_FORKS: usize = 64;
+/// Generations and numbers of writes of the log are below it, so that they can be counted up. A stored number above it
+/// is damaged.
+pub const MOST_COUNTED: u64 = 1 << 63;
 /// At byte 0 of each copy.
 pub const MAGIC: &[u8; 16] = b"iodyno mirror\r\n\x1a";
 
@@ -258,10 +261,11 @@ impl Superblock {
         };
         let count = get32(block, 84) as usize;
         let (generation, complete) = (get64(block, 24), get64(block, 88));
-        let forks = get32(block, 104) as usize;
+        let count_forks = get32(block, 104) as usize;
         let unwritten = flags & UNWRITTEN != 0;
-        if forks > MOST_FORKS
-            || (unwritten && forks == 0)
+        if count_forks > MOST_FORKS
+            || (unwritten && count_forks == 0)
+            || generation >= MOST_COUNTED
             || complete > generation
             || !geometry.valid()
             || !(1..=MOST_LEGS).contains(&count)
@@ -272,6 +276,14 @@ impl Superblock {
             .map(|index| member(block, LEGS + index * LEG, geometry.length))
             .collect();
         let members = members.ok_or(Unreadable::Damaged)?;
+        let fork = |index: usize| Fork {
+            line: get64(block, FORKS + index * FORK),
+            generation: get64(block, FORKS + index * FORK + 8),
+        };
+        let forks: Vec<Fork> = (0..count_forks).map(fork).collect();
+        if forks.iter().any(|fork| fork.generation >= MOST_COUNTED) {
+            return Err(Unreadable::Damaged);
+        }
         let leg = uuid(block, 48);
         let twice = |(index, member): (usize, &Member)| {
             members[..index]
@@ -288,12 +300,7 @@ impl Superblock {
             generation,
             complete,
             line: get64(block, 96),
-            forks: (0..forks)
-                .map(|index| Fork {
-                    line: get64(block, FORKS + index * FORK),
-                    generation: get64(block, FORKS + index * FORK + 8),
-                })
-                .collect(),
+            forks,
             unwritten,
             source: (source.checked_sub(1))
                 .and_then(|leg| members.get(leg))
@@ -428,7 +435,7 @@ mod tests {
         let states = proptest::collection::vec(state, 1..=MOST_LEGS);
         (
             any::<u128>(),
-            any::<u64>(),
+            0..MOST_COUNTED - 1,
             states,
             any::<usize>(),
             12u32..30,
@@ -482,7 +489,7 @@ mod tests {
             old in any_superblock(), torn in any::<u8>(), first in any::<bool>()
         ) {
             let mut new = old.clone();
-            new.generation = old.generation.wrapping_add(1).max(1);
+            new.generation = old.generation + 1;
             new.members[0].state = LegState::Behind { copied: 7 * 4096 };
             let (before, after) = (old.encode(), new.encode());
             let mut mixed = before;
@@ -562,6 +569,37 @@ mod tests {
         );
         assert_eq!(newest(Some(&valid), None), Ok((superblock, 0)));
         assert_eq!(Geometry::on_legs(DATA, 512), None, "no room for data");
+    }
+
+    #[test]
+    fn generations_that_cannot_be_counted_up_are_damage() {
+        let leg = Uuid::from_u128(1);
+        let with = |generation, forked| Superblock {
+            mirror: Uuid::from_u128(9),
+            leg,
+            generation,
+            complete: 0,
+            line: u64::MAX,
+            forks: vec![Fork {
+                line: u64::MAX - 1,
+                generation: forked,
+            }],
+            unwritten: false,
+            source: None,
+            geometry: Geometry::on_legs(64 << 20, 512).expect("long enough"),
+            members: vec![Member {
+                uuid: leg,
+                state: LegState::InSync,
+                seen: 0,
+            }],
+        };
+        let read = |superblock: &Superblock| Superblock::decode(&superblock.encode());
+        let last = with(MOST_COUNTED - 1, MOST_COUNTED - 1);
+        assert_eq!(read(&last), Ok(last.clone()));
+        for (generation, forked) in [(MOST_COUNTED, 1), (u64::MAX - 5, 1), (1, u64::MAX)] {
+            let superblock = with(generation, forked);
+            assert_eq!(read(&superblock), Err(Unreadable::Damaged));
+        }
     }
 
     #[test]
