@@ -282,15 +282,18 @@ impl Assembly {
         let legs = self.parts.iter();
         let legs = legs.filter_map(|part| Some((part.member.state, part.given?, part)));
         let in_sync = legs.clone().filter(|leg| leg.0 == LegState::InSync);
-        let newest = in_sync.map(|(_, at, part)| (age(part, at), at)).max();
-        let (newest, one) = newest.expect("a leg in sync is given");
+        let newest = in_sync.clone().map(|(_, at, part)| age(part, at)).max();
+        let newest = newest.expect("a leg in sync is given");
         let left_out = legs.filter(|(state, at, _)| {
             self.unwritten
                 && *state != LegState::InSync
                 && given[*at].claims()
                 && writes[*at] > newest.2
         });
-        let split = left_out.map(|(_, two, _)| Fault::SplitBrain { one, two });
+        let split = left_out.flat_map(|(_, two, _)| {
+            let ones = in_sync.clone().map(|(_, one, _)| one);
+            ones.map(move |one| Fault::SplitBrain { one, two })
+        });
         let split: Vec<Fault> = split.collect();
         if !split.is_empty() {
             return Err(split);

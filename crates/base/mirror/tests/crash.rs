@@ -969,6 +969,7 @@ impl World {
                     Notice::Unreadable { .. }
                     | Notice::Differs { .. }
                     | Notice::Removed(_)
+                    | Notice::Refused(_)
                     | Notice::Last { .. } => {}
                 },
                 Order::Stopped => {

@@ -337,11 +337,21 @@ fn fault(message: impl Into<String>) -> Refused {
     Diagnostic::error(message).into()
 }
 
-/// The file or device at this path is open as a leg.
-fn taken(leg: &Leg, path: &Path) -> Refused {
+/// The file or device at this path is open as a leg. It gets no I/O if it was dropped for a cause.
+fn taken(leg: &Leg, path: &Path, dropped: Option<Cause>) -> Refused {
     let (shown, own) = (path.display(), leg.path.display());
     match leg.is_at(&leg.path) {
-        true => fault(format!("`{shown}` is a leg of the mirror already")),
+        true => {
+            let fault = Diagnostic::error(format!("`{shown}` is a leg of the mirror already"));
+            match dropped {
+                None => fault,
+                Some(Cause::Replaced) => fault.hint(format!(
+                    "remove it and add it again: `iodyno mirror remove --leg … {own}` and `iodyno mirror add --leg … {own} --destroy {own}`, with the other legs"
+                )),
+                Some(_) => fault.hint("`iodyno mirror add` takes it back"),
+            }
+            .into()
+        }
         false => Diagnostic::error(format!(
             "`{shown}` is the file of the leg `{own}`, which was renamed while it was served"
         ))
@@ -484,8 +494,9 @@ impl Shared {
             let uuid = *uuid;
             let status = self.status()?;
             let member = status.legs.iter().find(|leg| leg.member.uuid == uuid);
-            if member.is_none_or(|leg| leg.online || leg.cause == Some(Cause::Replaced)) {
-                return Err(taken(leg, new));
+            let dropped = member.filter(|leg| !leg.online);
+            if dropped.is_none_or(|leg| leg.cause == Some(Cause::Replaced)) {
+                return Err(taken(leg, new, dropped.and_then(|leg| leg.cause)));
             }
             // It may have been dropped because it was shortened.
             format::fits(leg, self.geometry)?;
@@ -633,8 +644,11 @@ impl Shared {
         stream: &UnixStream,
     ) -> Result<(), Refused> {
         let old = self.find(legs, old)?;
-        if let Some((_, leg)) = legs.iter().find(|(_, leg)| leg.is_at(new)) {
-            return Err(taken(leg, new));
+        if let Some((uuid, leg)) = legs.iter().find(|(_, leg)| leg.is_at(new)) {
+            let status = self.status()?;
+            let mut dropped = status.legs.iter().filter(|leg| !leg.online);
+            let dropped = dropped.find(|leg| leg.member.uuid == *uuid);
+            return Err(taken(leg, new, dropped.and_then(|leg| leg.cause)));
         }
         let new = self.add(legs, new, destroy, stream)?;
         loop {
@@ -808,6 +822,9 @@ pub fn described(notice: Notice, names: &[String]) -> String {
             format!("legs differ in {}{repaired}", range(offset, length))
         }
         Notice::Scrubbed { differ, unread } => format!("compared: {differ} ranges differ, {unread} could not be read"),
+        Notice::Refused(clients) => format!(
+            "warning: a client was refused: {clients} are connected, which is the limit. More refusals are not reported"
+        ),
         Notice::Halted => {
             "error: no leg accepts the record of the states of the legs: every request fails until the mirror is started again".to_owned()
         }

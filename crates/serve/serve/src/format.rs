@@ -305,13 +305,5 @@ pub(crate) fn fits(leg: &Leg, geometry: Geometry) -> Result<(), Diagnostic> {
         );
         return Err(Diagnostic::error(text));
     }
-    if leg.alignment() > geometry.unit {
-        let text = format!(
-            "`{path}` needs I/O aligned to {} bytes, and the mirror was made for {}",
-            leg.alignment(),
-            geometry.unit
-        );
-        return Err(Diagnostic::error(text));
-    }
-    Ok(())
+    leg.takes(geometry.unit)
 }

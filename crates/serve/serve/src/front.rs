@@ -43,6 +43,8 @@ const TOGETHER: usize = 32 << 10;
 const NEGOTIATION: Duration = Duration::from_secs(30);
 /// How long clients may take to read their last replies when the server ends.
 const LAST_REPLIES: Duration = Duration::from_secs(5);
+/// How long their threads may take to end after that. The kernel closes the legs of a ring only when its reads end.
+const LAST_READS: Duration = Duration::from_secs(5);
 
 /// A socket on which a mirror is served.
 #[derive(Debug)]
@@ -231,6 +233,8 @@ struct Shared {
 struct Connections {
     open: Vec<(u64, Stream)>,
     next: u64,
+    /// A client was refused, and that was reported.
+    refused: bool,
 }
 
 impl Front {
@@ -261,20 +265,24 @@ impl Front {
     /// Ends all connections after their last replies. Call this after the mirror has ended. Dropping the front removes
     /// the socket.
     pub fn stop(&self) {
+        self.stop_within(LAST_REPLIES);
+    }
+
+    fn stop_within(&self, last_replies: Duration) {
         self.shared.stopping.store(true, Ordering::Relaxed);
+        self.shut_down(Shutdown::Read, last_replies);
+        self.shut_down(Shutdown::Both, LAST_READS);
+    }
+
+    /// Shuts down all connections, and waits for their ends.
+    fn shut_down(&self, how: Shutdown, limit: Duration) {
         let connections = self.shared.connections();
         for (_, stream) in &connections.open {
-            stream.shutdown(Shutdown::Read);
+            stream.shutdown(how);
         }
-        let idle = |connections: &mut Connections| !connections.open.is_empty();
-        let waited = self
-            .shared
-            .ended
-            .wait_timeout_while(connections, LAST_REPLIES, idle);
-        let (connections, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        for (_, stream) in &connections.open {
-            stream.shutdown(Shutdown::Both);
-        }
+        let any = |connections: &mut Connections| !connections.open.is_empty();
+        let waited = (self.shared.ended).wait_timeout_while(connections, limit, any);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -309,7 +317,11 @@ fn accept_all(listener: &Listener, shared: &Arc<Shared>) {
         let Ok(copy) = stream.try_clone() else {
             continue;
         };
-        if connections.open.len() >= shared.service.most_connections() {
+        let most = shared.service.most_connections();
+        if connections.open.len() >= most {
+            if !std::mem::replace(&mut connections.refused, true) {
+                shared.handle.refused(most);
+            }
             continue;
         }
         let number = connections.next;
@@ -835,6 +847,39 @@ mod tests {
     use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
     use super::*;
+
+    #[test]
+    #[allow(clippy::print_stderr, reason = "tells why it is skipped")]
+    fn a_stop_waits_for_the_threads_of_clients_that_do_not_read_their_replies() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let (handle, inbox) = crate::queue::channel(1).unwrap();
+        // A mirror that has ended.
+        drop(inbox);
+        let export = Export {
+            length: 1 << 20,
+            unit: 512,
+            rotational: false,
+            trims: false,
+        };
+        let listener = Listener::unix(&path).unwrap();
+        let front = Front::start(listener, Service::Nbd(export), handle.clone()).unwrap();
+        let mut client = UnixStream::connect(&path).unwrap();
+        client
+            .write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\0")
+            .unwrap();
+        client.read_exact(&mut [0; 28]).unwrap();
+        let mut flush = [0; nbd::HEADER];
+        flush[..8].copy_from_slice(&[0x25, 0x60, 0x95, 0x13, 0, 0, 0, 3]);
+        // Their replies do not fit in the socket.
+        if client.write_all(&flush.repeat(100_000)).is_err() {
+            eprintln!("SKIPPED: no io_uring here");
+            return;
+        }
+        front.stop_within(Duration::ZERO);
+        assert!(front.shared.connections().open.is_empty());
+        assert_eq!(handle.queues().enter(), Some(1), "its reader has ended");
+    }
 
     #[test]
     fn replies_are_complete_if_the_client_reads_them_late() {

@@ -21,6 +21,7 @@ use rustix::fs::{FlockOperation, flock};
 use uuid::Uuid;
 
 use crate::queue::OpenLeg;
+use crate::split_brain::SplitBrain;
 
 /// An open leg, or a candidate.
 #[derive(Debug)]
@@ -52,6 +53,24 @@ impl Leg {
     /// Alignment of direct I/O, bytes.
     pub fn alignment(&self) -> u32 {
         self.admitted.logical_block_size
+    }
+
+    /// Refuses a leg on which direct I/O of the mirror's `unit` fails. For a file with shared extents, XFS reports the
+    /// alignment of writes that do not need the page cache; smaller ones go through it.
+    pub(crate) fn takes(&self, unit: u32) -> Result<(), Diagnostic> {
+        let mut block = Aligned([0; BLOCK]);
+        let part = &mut block.0[..unit as usize];
+        let direct = self.direct.as_ref();
+        let works = self.alignment() <= unit
+            || direct.is_some_and(|direct| direct.read_at(part, unit.into()).is_ok());
+        if works {
+            return Ok(());
+        }
+        let (shown, needed) = (self.path.display(), self.alignment());
+        let fault = format!(
+            "`{shown}` needs I/O aligned to {needed} bytes, and the mirror was made for {unit}"
+        );
+        Err(Diagnostic::error(fault).hint("use a device with smaller blocks, or a file on one"))
     }
 
     /// Whether it is a block device.
@@ -483,10 +502,7 @@ pub fn assemble(legs: &[Leg], degraded: bool) -> Result<Found, Vec<Diagnostic>> 
     }
     // A fork needs a number that no other has.
     let line = degraded.then(new_line);
-    let explained = |faults: Vec<Fault>| {
-        let faults = faults.iter().map(|fault| explain(fault, legs));
-        faults.collect::<Vec<_>>()
-    };
+    let explained = |faults: Vec<Fault>| explain_all(&faults, legs, &superblocks);
     let assembly = assembly::assemble(&superblocks, line).map_err(explained)?;
     let geometry = assembly.geometry;
     for leg in legs {
@@ -501,13 +517,7 @@ pub fn assemble(legs: &[Leg], degraded: bool) -> Result<Found, Vec<Diagnostic>> 
                 "start the mirror without it before you make it longer, by `iodyno serve mirror --degraded` if it is in sync: then all of it is copied. Otherwise, what it lost would be read as zeros",
             ));
         }
-        if leg.alignment() > geometry.unit {
-            faults.push(Diagnostic::error(format!(
-                "`{shown}` needs I/O aligned to {} bytes, and the mirror was made for {}",
-                leg.alignment(),
-                geometry.unit
-            )));
-        }
+        faults.extend(leg.takes(geometry.unit).err());
     }
     if !faults.is_empty() {
         return Err(faults);
@@ -586,6 +596,33 @@ pub fn unreadable(leg: &Leg, error: Unreadable) -> Diagnostic {
     }
 }
 
+/// Faults of the assembly with the paths of the legs.
+fn explain_all(faults: &[Fault], legs: &[Leg], stored: &[Superblock]) -> Vec<Diagnostic> {
+    let split = |fault: &Fault| match *fault {
+        Fault::SplitBrain { one, two } => Some((one, two)),
+        _ => None,
+    };
+    let pairs: Vec<(usize, usize)> = faults.iter().filter_map(split).collect();
+    let is_old = |fault: &&Fault| matches!(fault, Fault::Old { .. });
+    let olds = faults.iter().filter(is_old).count();
+    let others = faults.iter().filter(|fault| split(fault).is_none());
+    let others = others.map(|fault| match explain(fault, legs) {
+        // One is replaced only if the others are in sync.
+        explained if is_old(&fault) && olds > 1 => explained.hint(
+            "start the mirror once without these legs, by `iodyno serve mirror --degraded`: all of them is copied when they return",
+        ),
+        explained => explained,
+    });
+    let pairs = pairs.as_slice();
+    let split = SplitBrain {
+        pairs,
+        legs,
+        stored,
+    };
+    let split = (!pairs.is_empty()).then(|| split.fault());
+    split.into_iter().chain(others).collect()
+}
+
 /// A fault of the assembly with the paths of the legs.
 fn explain(fault: &Fault, legs: &[Leg]) -> Diagnostic {
     let path = |leg: &usize| legs[*leg].path.display();
@@ -604,16 +641,7 @@ fn explain(fault: &Fault, legs: &[Leg]) -> Diagnostic {
             Diagnostic::error(format!("`{}` was removed from the mirror", path(leg)))
                 .hint("`iodyno mirror add` adds it as a new leg")
         }
-        Fault::SplitBrain { one, two } => Diagnostic::error(format!(
-            "split brain: `{}` and `{}` were each written without the other",
-            path(one),
-            path(two)
-        ))
-        .hint(format!(
-            "decide which one is right. Replace the other one: {}, if `{}` is right",
-            replacing(&legs[*two]),
-            path(one)
-        )),
+        Fault::SplitBrain { .. } => unreachable!("all of them have one message"),
         Fault::Old { leg, own, least } => Diagnostic::error(format!(
             "`{}` is older than the mirror (generation {own}, at least {least} is needed): it was restored from a copy",
             path(leg)

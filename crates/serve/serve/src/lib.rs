@@ -17,6 +17,7 @@ pub mod nbd;
 pub mod queue;
 pub mod reader;
 mod ring_thread;
+mod split_brain;
 pub mod vhost_user;
 pub mod virtio_blk;
 

@@ -273,3 +273,21 @@ fn reads_of_delayed_legs_take_the_time_of_a_rotating_disk() {
     let least = Duration::from_millis(2 * READS);
     assert!(taken.is_none_or(|taken| taken >= least), "{taken:?}");
 }
+
+#[test]
+fn a_request_that_the_mirror_does_not_accept_before_its_end_is_answered() {
+    const ESHUTDOWN: i32 = 108;
+    let (handle, inbox) = queue::channel(0).unwrap();
+    let (reply, replies) = ReplyTo::new(2);
+    // One before the end, one after it.
+    handle.request(request(Access::Read, 0, 4096, vec![1; 4096], &reply));
+    drop(inbox);
+    handle.request(request(Access::Flush, 4096, 0, Vec::new(), &reply));
+    drop(reply);
+    let answers = replies.iter().map(|reply| {
+        let (cookie, errno, length) = (reply.cookie, reply.errno, reply.length);
+        (cookie, errno, length, reply.into_buffer().len())
+    });
+    let expected = [(0, ESHUTDOWN, 4096, 4096), (4096, ESHUTDOWN, 0, 0)];
+    assert_eq!(answers.collect::<Vec<_>>(), expected);
+}

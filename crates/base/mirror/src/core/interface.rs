@@ -351,6 +351,8 @@ pub enum Notice {
     /// No leg accepted the record of a drop, or the last leg in sync was overwritten: every request fails until the
     /// next start.
     Halted,
+    /// A client was refused, because this number of clients is connected.
+    Refused(usize),
 }
 
 /// Chooses the leg of a read.

@@ -335,6 +335,27 @@ fn legs_in_use_other_content_and_other_hosts_are_refused() {
 }
 
 #[test]
+fn a_client_beyond_the_limit_is_refused_and_reported_once() {
+    let home = Home::new();
+    leg(&home, "a", 9);
+    mirror(&home, &["create", "a"]).succeeds();
+    let running = serve(&home, &["a"], &[]);
+    let connect = || UnixStream::connect(home.work().join("s")).unwrap();
+    let greeted = |stream: &mut UnixStream| stream.read_exact(&mut [0; 18]).is_ok();
+    let mut clients: Vec<UnixStream> = (0..64).map(|_| connect()).collect();
+    assert!(clients.iter_mut().all(greeted));
+    assert!(!greeted(&mut connect()) && !greeted(&mut connect()));
+    running.wait_until_it_tells("a client was refused: 64 are connected");
+    clients.pop();
+    let another = wait_for("a place", || {
+        Some(connect()).filter(|stream| greeted(&mut stream.try_clone().unwrap()))
+    });
+    drop((another, clients));
+    let done = stop(running);
+    assert_eq!(done.stderr.matches("was refused").count(), 1, "{done:?}");
+}
+
+#[test]
 fn legs_are_added_replaced_and_removed() {
     let home = Home::new();
     let paths = ["a", "b", "c", "d"].map(|name| leg(&home, name, 9));

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
+use crate::filesystem::{FileSystem, KINDS};
 use crate::harness::{Home, Running, alive, root, skip};
 use crate::mirror::{SmallDisk, mirror_with_a_small_leg};
 use crate::mirror_ext4::Loop;
@@ -1160,6 +1161,191 @@ fn degraded_starts_with_writes_on_both_sides_are_a_split_brain_that_the_hint_res
     let status = mirror(&stage.home, &["status", "--json", "a", "b"]).exits(0);
     assert_eq!(status.json()["legs"].as_array().unwrap().len(), 2);
     stage.is_right();
+}
+
+/// How three legs with a split brain come about: `a` is on one side, `b` and `c` on the other. Returns what `a` has; the
+/// stage has what the others have.
+type Split = fn(&mut Stage) -> Vec<u8>;
+
+const STARTED_WITHOUT_EACH_OTHER: Split = |stage| {
+    let before = stage.written.clone();
+    let running = stage.alone("a");
+    stage.write();
+    stop(running);
+    let written = std::mem::replace(&mut stage.written, before);
+    let running = serve(&stage.home, &["b", "c"], &["--degraded"]);
+    stage.write();
+    stop(running);
+    written
+};
+
+const RESTORED: Split = |stage| {
+    let before = stage.written.clone();
+    for leg in ["a", "b", "c"] {
+        stage.run(&format!("cp {leg} {leg}.old"));
+    }
+    stage.session();
+    for leg in ["a", "b", "c"] {
+        stage.run(&format!("cp {leg} {leg}.new"));
+        stage.run(&format!("cp {leg}.old {leg}"));
+    }
+    let written = std::mem::replace(&mut stage.written, before);
+    stage.session();
+    for leg in ["b", "c"] {
+        stage.run(&format!("cp {leg}.new {leg}"));
+    }
+    std::mem::replace(&mut stage.written, written)
+};
+
+/// The commands of the hint for this side.
+fn commands(hint: &str, side: &str) -> Vec<String> {
+    let hint = hint.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (_, from) = hint
+        .split_once(&format!("If {side} right: "))
+        .expect("this side");
+    let to = from.find(" If ").unwrap_or(from.len());
+    let commands = from[..to].split('`').skip(1).step_by(2);
+    commands.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_hint_resolves_a_split_brain_of_three_legs_for_either_side() {
+    for split in [STARTED_WITHOUT_EACH_OTHER, RESTORED] {
+        for side in ["`a` is", "`b` and `c` are"] {
+            let mut stage = Stage::new(&["a", "b", "c"]);
+            stage.session();
+            let of_a = split(&mut stage);
+            if side == "`a` is" {
+                stage.written = of_a;
+            }
+            assert_eq!(stage.starts(), Start::Refused);
+            let status = mirror(&stage.home, &["status", "a", "b", "c"]).exits(1);
+            assert_eq!(
+                status.stderr.matches("split brain").count(),
+                1,
+                "{status:?}"
+            );
+            for command in commands(&status.stderr, side) {
+                let words: Vec<&str> = command.split(' ').skip(1).collect();
+                match words[0] {
+                    "serve" => {
+                        let running = stage.home.start(&[&words[..], &["--socket", "s"]].concat());
+                        running.wait_until_it_tells("serving ");
+                        stop(running);
+                    }
+                    _ => drop(stage.home.iodyno(&words).succeeds()),
+                }
+            }
+            let running = stage.serve();
+            stage.reads_right();
+            let wrong = if side == "`a` is" {
+                &["b", "c"][..]
+            } else {
+                &["a"]
+            };
+            for leg in wrong {
+                running.wait_until_it_tells(&format!("`{leg}` is in sync"));
+            }
+            stop(running);
+            stage.is_right();
+            let status = mirror(&stage.home, &["status", "--json", "a", "b", "c"]).exits(0);
+            assert_eq!(status.json()["legs"].as_array().unwrap().len(), 3);
+        }
+    }
+}
+
+#[test]
+fn several_old_legs_return_as_the_hint_says() {
+    let mut stage = Stage::new(&["a", "b", "c"]);
+    stage.session();
+    for leg in ["b", "c"] {
+        stage.run(&format!("cp {leg} {leg}.old"));
+    }
+    stage.session();
+    for leg in ["b", "c"] {
+        stage.run(&format!("cp {leg}.old {leg}"));
+    }
+    let status = mirror(&stage.home, &["status", "a", "b", "c"]).exits(1);
+    status.tells("start the mirror once without these legs, by `iodyno serve mirror --degraded`");
+    stop(stage.alone("a"));
+    let running = stage.serve();
+    for leg in ["b", "c"] {
+        running.wait_until_it_tells(&format!("`{leg}` is in sync"));
+    }
+    stop(running);
+    stage.is_right();
+    mirror(&stage.home, &["status", "a", "b", "c"]).exits(0);
+}
+
+#[test]
+fn a_leg_that_was_renamed_and_back_returns_as_the_hint_says() {
+    let mut stage = Stage::new(&["a", "b"]);
+    let running = stage.serve();
+    stage.run("mv b b1");
+    running.wait_until_it_tells("its file was removed, renamed or replaced");
+    stage.run("mv b1 b");
+    stage.write();
+    for change in [&["add", "--leg", "a"][..], &["replace", "--leg", "a", "b"]] {
+        let change = [change, &["b", "--destroy", "b"]].concat();
+        let refused = mirror(&stage.home, &change).exits(2);
+        refused.tells("remove it and add it again");
+    }
+    mirror(&stage.home, &["remove", "--leg", "a", "b"]).succeeds();
+    mirror(&stage.home, &["add", "--leg", "a", "b", "--destroy", "b"]).succeeds();
+    running.wait_until_it_tells("b` is in sync");
+    stage.reads_right();
+    stop(running);
+    stage.is_right();
+}
+
+#[test]
+fn legs_whose_extents_are_shared_with_a_backup_are_served_and_added() {
+    let home = Home::new();
+    let (name, mib, tool) = KINDS[1];
+    let Some(storage) = FileSystem::new(&home, name, mib, tool) else {
+        return;
+    };
+    let names = ["xfs/a", "xfs/b", "xfs/c"];
+    let paths = names.map(|name| leg(&home, name, 9));
+    mirror(&home, &["create", names[0], names[1]]).succeeds();
+    let mut written = noise(5, DATA);
+    let running = serve(&home, &names[..2], &[]);
+    client(&home).write(0, &written);
+    stop(running);
+    for path in &paths {
+        let mut backup = path.clone().into_os_string();
+        backup.push(".backup");
+        let mut copy = Command::new("cp");
+        copy.arg("--reflink=always").arg(path).arg(backup);
+        if !copy.status().unwrap().success() {
+            return skip("no shared extents here");
+        }
+    }
+    mirror(&home, &["status", names[0], names[1]]).exits(0);
+    let running = serve(&home, &names[..2], &["--policy", "round-robin"]);
+    let add = ["add", "--leg", names[0], names[2], "--destroy", names[2]];
+    mirror(&home, &add).succeeds();
+    running.wait_until_it_tells("xfs/c` is in sync");
+    let mut client = client(&home);
+    // Shorter than the blocks of the file system.
+    for (seed, at) in [(1, 512), (2, 7 * 512), (3, 4096 * 40 + 1024)] {
+        let bytes = noise(seed, 512);
+        client.write(at as u64, &bytes);
+        written[at..][..512].copy_from_slice(&bytes);
+        client.flush();
+        for _ in names {
+            assert!(client.read(0, DATA) == written);
+        }
+    }
+    stop(running);
+    for path in &paths {
+        assert!(
+            std::fs::read(path).unwrap()[MIB as usize..] == written,
+            "{}",
+            path.display()
+        );
+    }
+    drop(storage);
 }
 
 fn status_of(stage: &Stage, leg: &str) -> serde_json::Value {

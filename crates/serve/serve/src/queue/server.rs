@@ -528,7 +528,9 @@ impl<'a> Server<'a> {
         while let Ok(message) = self.inbox.messages.try_recv() {
             match message {
                 Message::Stop => self.events.push_back(Event::Stop),
-                Message::Request(request) => self.accept(request),
+                Message::Request(mut request) => {
+                    (request.0.take().into_iter()).for_each(|request| self.accept(request));
+                }
                 Message::Ask(ask) => self.asked(ask),
                 Message::Silent(leg) => {
                     if self.mirror.online().has(leg) {
@@ -536,6 +538,7 @@ impl<'a> Server<'a> {
                     }
                 }
                 Message::Shortened(leg) => self.events.push_back(Event::Shortened { leg }),
+                Message::Refused(clients) => self.noticed(Notice::Refused(clients)),
             }
         }
     }

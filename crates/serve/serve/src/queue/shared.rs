@@ -23,15 +23,38 @@ const MOST_MESSAGES: usize = 1024;
 /// Between two looks at the path of a leg.
 const PLACES: Duration = Duration::from_millis(500);
 
+const ESHUTDOWN: iodyno_mirror::core::Errno = 108;
+
+/// A request that the mirror has not accepted. If it is dropped, the mirror has ended, and the answer says so: the
+/// client waits for it.
+#[derive(Debug)]
+pub(super) struct Unanswered(pub(super) Option<Request>);
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Some(request) = self.0.take() {
+            request.reply.send(super::Reply {
+                cookie: request.cookie,
+                errno: ESHUTDOWN,
+                data: Vec::new(),
+                spare: request.payload,
+                length: request.length,
+            });
+        }
+    }
+}
+
 /// What the thread is told.
 #[derive(Debug)]
 pub(super) enum Message {
-    Request(Request),
+    Request(Unanswered),
     Ask(Ask),
     /// A leg does not answer to a queue.
     Silent(usize),
     /// A queue found that a leg became shorter.
     Shortened(usize),
+    /// A client was refused, because this number is connected.
+    Refused(usize),
     Stop,
 }
 
@@ -249,9 +272,9 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Sends a request. It is dropped if the mirror has ended.
+    /// Sends a request. If the mirror has ended, the answer is `ESHUTDOWN`.
     pub fn request(&self, request: Request) {
-        self.send(Message::Request(request));
+        self.send(Message::Request(Unanswered(Some(request))));
     }
 
     /// Asks the mirror. What should get the answer is dropped if the mirror has ended.
@@ -281,6 +304,11 @@ impl Handle {
     /// Reports that a leg became shorter.
     pub(crate) fn shortened(&self, leg: usize) {
         self.send(Message::Shortened(leg));
+    }
+
+    /// Reports that a client was refused, because this number of clients is connected.
+    pub(crate) fn refused(&self, clients: usize) {
+        self.send(Message::Refused(clients));
     }
 
     fn send(&self, message: Message) {
