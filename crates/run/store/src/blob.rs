@@ -19,7 +19,7 @@
 //! The rest is the counts of about a thousand bins: they are noise and do not compress. zstd saves 2 % compared to
 //! zlib. Storing gaps and counts separately saves 24 %, which does not justify a second description of the histogram.
 
-use std::io::{BufReader, BufWriter, Read};
+use std::io::{BufReader, BufWriter, Read, Write};
 
 use iodyno_model::TelemetryBatch;
 use miniz_oxide::deflate::compress_to_vec_zlib;
@@ -44,8 +44,8 @@ const SEGMENT_LEVEL: u8 = 6;
 /// is damaged.
 const LARGEST: usize = 1 << 30;
 
-/// Blobs from this size on are decoded while they are inflated, bytes. Decoding a text that is in memory takes about
-/// half as long, but that text has ten to thirty times the size of the blob.
+/// [`decode_large`] decodes blobs from this size on while it inflates them, bytes. Decoding a text that is in memory
+/// takes about half as long, but that text has ten to thirty times the size of the blob.
 const LARGE: usize = 1 << 20;
 
 /// A large blob can be decoded to this multiple of its size, and to at least [`LARGEST`].
@@ -54,14 +54,22 @@ const MOST_TIMES: usize = 100;
 /// Encodes a record. Its JSON is deflated as it is made, and is not held in memory.
 pub(crate) fn encode(record: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     let mut deflated = BufWriter::new(Deflater::new(vec![DEFLATED_JSON], LEVEL));
-    serde_json::to_writer(&mut deflated, record)?;
+    // One kind of writer in this crate: each further one compiles all of `model` again.
+    serde_json::to_writer(&mut deflated as &mut dyn Write, record)?;
     let deflater = deflated.into_inner().map_err(|error| error.into_error());
     deflater
         .and_then(Deflater::finish)
         .map_err(serde_json::Error::io)
 }
 
-/// Decodes a record.
+/// A record as JSON.
+pub(crate) fn text(record: &impl Serialize) -> Result<String, serde_json::Error> {
+    let mut text = Vec::new();
+    serde_json::to_writer(&mut text as &mut dyn Write, record)?;
+    String::from_utf8(text).map_err(serde::ser::Error::custom)
+}
+
+/// Decodes a record. Its text is held in memory.
 ///
 /// # Errors
 /// What is wrong with the blob, as text.
@@ -79,9 +87,9 @@ pub(crate) fn encode_telemetry(batches: &[TelemetryBatch]) -> Result<Vec<u8>, se
     if let [alone] = batches {
         return encode(alone);
     }
-    let text = serde_json::to_vec(&Segment::of(batches))?;
+    let text = text(&Segment::of(batches))?;
     let mut blob = vec![DEFLATED_SEGMENT];
-    blob.extend(compress_to_vec_zlib(&text, SEGMENT_LEVEL));
+    blob.extend(compress_to_vec_zlib(text.as_bytes(), SEGMENT_LEVEL));
     Ok(blob)
 }
 
@@ -98,13 +106,21 @@ pub(crate) fn is_segment(blob: &[u8]) -> bool {
     blob.first() == Some(&DEFLATED_SEGMENT)
 }
 
-fn inflated<T: DeserializeOwned>(stream: &[u8]) -> Result<T, String> {
-    if stream.len() >= LARGE {
-        let most = LARGEST.max(stream.len().saturating_mul(MOST_TIMES));
-        let text = BufReader::with_capacity(1 << 16, Inflater::new(stream)).take(most as u64);
-        return serde_json::from_reader(text).map_err(|error| error.to_string());
+/// Decodes a record that can be large, as [`decode`] does. The text of a large one is not held in memory.
+pub(crate) fn decode_large<T: DeserializeOwned>(blob: &[u8]) -> Result<T, String> {
+    match blob.split_first() {
+        Some((&DEFLATED_JSON, stream)) if stream.len() >= LARGE => {
+            let most = LARGEST.max(stream.len().saturating_mul(MOST_TIMES));
+            let text = BufReader::with_capacity(1 << 16, Inflater::new(stream)).take(most as u64);
+            serde_json::from_reader(text).map_err(|error| error.to_string())
+        }
+        _ => decode(blob),
     }
-    let text = decompress_to_vec_zlib_with_limit(stream, LARGEST);
+}
+
+fn inflated<T: DeserializeOwned>(stream: &[u8]) -> Result<T, String> {
+    let most = LARGEST.max(stream.len().saturating_mul(MOST_TIMES));
+    let text = decompress_to_vec_zlib_with_limit(stream, most);
     json(&text.map_err(|error| error.to_string())?)
 }
 

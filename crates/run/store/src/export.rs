@@ -27,6 +27,7 @@ use iodyno_model::{
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::blob::text;
 use crate::secrets::{Names, OwnNames, mask_trial, plan_without};
 use crate::segment::{MOST_VALUES, values};
 use crate::{Store, StoreError, upgrade};
@@ -270,8 +271,7 @@ impl LineWriter<'_> {
     }
 
     fn write(&mut self, line: LineRef<'_>) -> Result<(), StoreError> {
-        let text = serde_json::to_string(&line)
-            .map_err(|error| StoreError::ExportWrite(io::Error::other(error)))?;
+        let text = text(&line).map_err(|error| StoreError::ExportWrite(io::Error::other(error)))?;
         let text = printable::json(&text).into_owned() + "\n";
         self.hash.update(text.as_bytes());
         self.out

@@ -13,7 +13,7 @@ use super::rows::{conflict, damaged, document, plan};
 use super::telemetry::encoded;
 use super::write::{checked, hosts, imported, json, word};
 use super::{SqliteStore, Survives};
-use crate::blob::encode;
+use crate::blob::{decode_large, encode};
 use crate::error::{OperationError, in_words};
 use crate::export::RunLine;
 use crate::import::{Sink, read_export};
@@ -355,8 +355,8 @@ fn refuse_other_trial(
         [staged],
         |row| row.get(0),
     )?;
-    let staged: Trial = crate::blob::decode(&blob).map_err(|why| damaged(store, why))?;
-    let same = match document::<Trial>(store, transaction, trial, "record")? {
+    let staged: Trial = decode_large(&blob).map_err(|why| damaged(store, why))?;
+    let same = match document::<Trial>(store, transaction, trial, "record", decode_large)? {
         Some(mut stored) => {
             mask_trial(&mut stored)?;
             same("the trial", &stored, &staged)?

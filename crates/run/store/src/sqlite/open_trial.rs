@@ -50,7 +50,7 @@ impl OpenTrial {
         Ok(OpenTrial {
             number,
             finished: state.is_some(),
-            totals: serde_json::from_str(&totals)
+            totals: serde_json::from_slice(totals.as_bytes())
                 .map_err(|error| damaged(store, error.to_string()))?,
             path: store.path.clone(),
         })

@@ -13,6 +13,7 @@ use super::SqliteStore;
 use super::liveness::Liveness;
 use super::rows::{blob, damaged, document, environment_of, plan, run_id, trial_number, unknown};
 use crate::StoreError;
+use crate::blob::{decode, decode_large};
 use crate::error::OperationError;
 use crate::rebuild::PartsRebuilder;
 
@@ -111,7 +112,7 @@ pub(super) fn targets(store: &SqliteStore, run: RunId) -> Result<Vec<KnownTarget
 pub(super) fn trial(store: &SqliteStore, key: TrialKey) -> Result<Trial, StoreError> {
     store.reading("reading a trial", |transaction| {
         let number = trial_number(transaction, key)?;
-        match document(store, transaction, number, "record")? {
+        match document(store, transaction, number, "record", decode_large)? {
             Some(record) => Ok(record),
             None => unfinished(store, transaction, key, number),
         }
@@ -158,7 +159,7 @@ fn unfinished(
     }
     let mut environments: Vec<(String, Option<Environment>)> = Vec::new();
     for node in plan.node_names_of(key.cell) {
-        let environment = document(store, transaction, number, &environment_of(&node))?;
+        let environment = document(store, transaction, number, &environment_of(&node), decode)?;
         environments.push((node, environment));
     }
     let mut rebuilder = PartsRebuilder::default();
@@ -300,7 +301,7 @@ fn parse<T: DeserializeOwned>(
     column: &str,
     text: &str,
 ) -> Result<T, OperationError> {
-    serde_json::from_str(text).map_err(|error| {
+    serde_json::from_slice(text.as_bytes()).map_err(|error| {
         let index = row.as_ref().column_index(column).unwrap_or(0);
         let error = FromSqlError::other(error);
         rusqlite::Error::FromSqlConversionFailure(index, Type::Text, Box::new(error)).into()

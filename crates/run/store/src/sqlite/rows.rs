@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::SqliteStore;
 use crate::StoreError;
-use crate::blob::decode;
+use crate::blob::{decode, decode_large};
 use crate::error::OperationError;
 
 pub(super) fn plan(
@@ -18,20 +18,21 @@ pub(super) fn plan(
     let mut statement = connection.prepare_cached("SELECT plan FROM runs WHERE id = ?1")?;
     let mut rows = statement.query([run.0.as_bytes()])?;
     let row = rows.next()?.ok_or_else(|| unknown(run))?;
-    blob(store, row, 0)
+    decode_in(store, row, 0, decode_large)
 }
 
-pub(super) fn document<T: DeserializeOwned>(
+pub(super) fn document<T>(
     store: &SqliteStore,
     connection: &Connection,
     trial: i64,
     kind: &str,
+    decode: fn(&[u8]) -> Result<T, String>,
 ) -> Result<Option<T>, OperationError> {
     let mut statement =
         connection.prepare_cached("SELECT data FROM documents WHERE trial = ?1 AND kind = ?2")?;
     let mut rows = statement.query(params![trial, kind])?;
     match rows.next()? {
-        Some(row) => blob(store, row, 0).map(Some),
+        Some(row) => decode_in(store, row, 0, decode).map(Some),
         None => Ok(None),
     }
 }
@@ -54,6 +55,15 @@ pub(super) fn blob<T: DeserializeOwned>(
     store: &SqliteStore,
     row: &Row<'_>,
     column: usize,
+) -> Result<T, OperationError> {
+    decode_in(store, row, column, decode)
+}
+
+fn decode_in<T>(
+    store: &SqliteStore,
+    row: &Row<'_>,
+    column: usize,
+    decode: fn(&[u8]) -> Result<T, String>,
 ) -> Result<T, OperationError> {
     let bytes = row.get_ref(column)?.as_blob();
     let bytes = bytes.map_err(|error| damaged(store, error.to_string()))?;

@@ -14,7 +14,7 @@ use super::liveness::Liveness;
 use super::open_trial::OpenTrial;
 use super::rows::{conflict, damaged, document, environment_of, plan, unknown};
 use super::{SqliteStore, Survives, telemetry};
-use crate::blob::{decode, encode};
+use crate::blob::{decode, decode_large, encode, text};
 use crate::error::{OperationError, in_words};
 use crate::owner::{Owner, lock_file};
 use crate::secrets::{mask_trial, plan_without, without};
@@ -421,7 +421,8 @@ pub(super) fn add_commands(
 ) -> Result<(), StoreError> {
     store.writing("storing commands", Survives::Kill, |transaction| {
         let found = OpenTrial::find(store, transaction, key)?;
-        let Some(mut record) = document::<Trial>(store, transaction, found.number, "record")?
+        let Some(mut record) =
+            document::<Trial>(store, transaction, found.number, "record", decode_large)?
         else {
             return Ok(());
         };
@@ -520,7 +521,7 @@ pub(super) fn checked<T: Serialize + DeserializeOwned>(
 
 /// Encodes a text column as JSON.
 pub(super) fn json(record: &impl Serialize) -> Result<String, StoreError> {
-    serde_json::to_string(record).map_err(|source| StoreError::NotStorable {
+    text(record).map_err(|source| StoreError::NotStorable {
         what: "the totals",
         source,
     })
