@@ -21,8 +21,9 @@
 
 use uuid::Uuid;
 
-use crate::superblock::MOST_COUNTED;
-
+/// Generations and numbers of writes of the log are below it, so that they can be counted up. A stored number above it
+/// is damaged.
+pub const MOST_COUNTED: u64 = 1 << 63;
 /// Length of a superblock and of a block of the log, bytes.
 pub const BLOCK: usize = 4096;
 /// Largest number of blocks of a log.

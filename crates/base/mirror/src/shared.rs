@@ -14,6 +14,7 @@
 //!   wakes it. No place is free while a queue waits.
 //! - *Wake-ups.* Messages stored before [`Alarm::raise`] are seen by the mirror's thread when it checks after
 //!   [`Alarm::listen`], or the thread is woken after that.
+//!
 //! `shared/interleavings.rs` checks these with all interleavings of few preemptions and all values that the memory
 //! orderings permit (`make interleavings`).
 

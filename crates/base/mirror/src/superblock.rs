@@ -40,7 +40,7 @@
 use uuid::Uuid;
 
 use crate::intent;
-pub use crate::intent::BLOCK;
+pub use crate::intent::{BLOCK, MOST_COUNTED};
 
 /// Offsets of the two copies.
 pub const COPIES: [u64; 2] = [0, 512 << 10];
@@ -52,9 +52,6 @@ pub const DATA: u64 = 1 << 20;
 pub const MOST_LEGS: usize = 16;
 /// Largest number of forks that are remembered, the newest ones.
 pub const MOST_FORKS: usize = 64;
-/// Generations and numbers of writes of the log are below it, so that they can be counted up. A stored number above it
-/// is damaged.
-pub const MOST_COUNTED: u64 = 1 << 63;
 /// At byte 0 of each copy.
 pub const MAGIC: &[u8; 16] = b"iodyno mirror\r\n\x1a";
 

@@ -613,10 +613,10 @@ fn explain_all(faults: &[Fault], legs: &[Leg], stored: &[Superblock]) -> Vec<Dia
         ),
         explained => explained,
     });
-    let pairs = pairs.as_slice();
+    let paths: Vec<&Path> = legs.iter().map(|leg| leg.path.as_path()).collect();
     let split = SplitBrain {
-        pairs,
-        legs,
+        pairs: &pairs,
+        paths: &paths,
         stored,
     };
     let split = (!pairs.is_empty()).then(|| split.fault());

@@ -1,15 +1,15 @@
 //! What to do about a split brain: the commands that make the legs of one side right and the others new ones.
 
+use std::path::Path;
+
 use iodyno_mirror::superblock::Superblock;
 use iodyno_model::Diagnostic;
-
-use crate::legs::Leg;
 
 /// Legs with these superblocks, of which each pair was written without the other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SplitBrain<'a> {
     pub(crate) pairs: &'a [(usize, usize)],
-    pub(crate) legs: &'a [Leg],
+    pub(crate) paths: &'a [&'a Path],
     pub(crate) stored: &'a [Superblock],
 }
 
@@ -43,11 +43,11 @@ impl SplitBrain<'_> {
     }
 
     fn path(&self, leg: usize) -> String {
-        self.legs[leg].path.display().to_string()
+        self.paths[leg].display().to_string()
     }
 
     fn in_sync(&self) -> impl Iterator<Item = usize> {
-        (0..self.legs.len()).filter(|leg| self.stored[*leg].claims())
+        (0..self.paths.len()).filter(|leg| self.stored[*leg].claims())
     }
 
     /// The legs in sync. Those of one side were not written without each other.

@@ -16,7 +16,6 @@ mod tests;
 pub use axis::{Axis, Scale};
 pub use page::{Content, Page, Section, page};
 pub use picture::{Format, PictureError, picture};
-use scene::Colour;
 
 /// The kind of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -252,6 +251,9 @@ pub struct Mark {
     /// Description; empty: none.
     pub text: String,
 }
+
+/// Red, green, blue.
+pub(crate) type Colour = (u8, u8, u8);
 
 /// Colours distinguishable with any colour blindness, by Okabe and Ito, "Color Universal Design" (2008). Without black
 /// and the yellow, which is invisible on white.

@@ -3,7 +3,7 @@
 use iodyno_units::grouped;
 
 use crate::figure::axis::Scale;
-use crate::figure::{Axis, Cells, Curve, Figure, Form, Panel, Point};
+use crate::figure::{Axis, Cells, Colour, Curve, Figure, Form, Panel, Point};
 
 /// Heights of the area of a panel, pixels: alone, stacked on others, and that of a row with a name.
 const ALONE: f64 = 260.0;
@@ -105,9 +105,6 @@ pub(crate) enum Role {
     /// A name in the legend, with its colour.
     Key(Colour),
 }
-
-/// Red, green, blue.
-pub(crate) type Colour = (u8, u8, u8);
 
 /// A text.
 pub(crate) struct Label {

@@ -6,8 +6,9 @@
 
 use maud::{Markup, html};
 
+use crate::figure::Colour;
 use crate::figure::axis::Scale;
-use crate::figure::scene::{Colour, Label, RIGHT, Role, Scene, Shade, Shape, Strokes};
+use crate::figure::scene::{Label, RIGHT, Role, Scene, Shade, Shape, Strokes};
 use crate::figure::{COLOURS, Form, Panel};
 
 /// From positions to the coordinates of an area.
