@@ -39,7 +39,7 @@ pub(crate) fn work<B: Backend, C: Clock, S: CloneStream>(
 ) -> CloneOutcome {
     let Bound {
         spec,
-        stream,
+        mut stream,
         notes,
     } = bound;
     let capabilities = backend.capabilities();
@@ -53,6 +53,10 @@ pub(crate) fn work<B: Backend, C: Clock, S: CloneStream>(
     };
     let (shared, job) = (parts.shared, spec.job.clone());
     let output = spec.output.clone();
+    // Before the gate: clones that are released together know each other's weights before the first op of one.
+    if let Some(flow) = &spec.flow {
+        stream.join(flow);
+    }
     let clone = DrivenClone {
         driver: Driver::new(backend, clock, parts),
         stream,
@@ -71,9 +75,6 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
 
     fn begin(&mut self, now: u64) {
         self.stream.begin(now);
-        if let Some(flow) = &self.spec.flow {
-            self.stream.join(flow);
-        }
     }
 
     fn run(&mut self, counters: &OpCounters, until: u64) -> Result<EndedBy, WorkerError> {

@@ -42,7 +42,6 @@ impl SharedFlow {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::{Duration, Instant};
 
     use iodyno_model::{Direction, EndedBy, Flow};
     use iodyno_units::Nanos;
@@ -106,7 +105,6 @@ mod tests {
             pause: Nanos::from_micros(50),
         });
         let shared = CloneShared::of(&job);
-        shared.gate.release(0);
         let spec = CloneSpec {
             job: Arc::new(job),
             job_index: 0,
@@ -138,8 +136,6 @@ mod tests {
     #[test]
     fn clones_on_separate_threads_keep_the_ratio_until_one_has_ended() {
         let flow = Arc::new(SharedFlow::new());
-        // Makes both wait after their first op, until the other has joined as well.
-        flow.join(1000);
         let (first, few) = member(&flow, 1, 100);
         let (second, many) = member(&flow, 4, 400);
         let ops = |shared: &CloneShared| shared.measure.of(Direction::Read).service.count();
@@ -151,11 +147,9 @@ mod tests {
             let (one, other) = (&few, &many);
             let few = scope.spawn(move || run(first, one, other));
             let many = scope.spawn(move || run(second, other, one));
-            let watchdog = Instant::now() + Duration::from_secs(120);
-            while (ops(one) == 0 || ops(other) == 0) && Instant::now() < watchdog {
-                std::thread::sleep(Duration::from_micros(200));
-            }
-            flow.leave(1000, 0);
+            assert!(one.gate.arrived() && other.gate.arrived());
+            one.gate.release(0);
+            other.gate.release(0);
             (few.join().unwrap(), many.join().unwrap())
         });
         let depth = u64::from(DEPTH);
@@ -165,5 +159,27 @@ mod tests {
         assert!((395 - depth..=400).contains(&few.2), "{few:?} {many:?}");
         assert_eq!((many.0, many.1), (EndedBy::Count, 400));
         assert!((99 - depth..=100).contains(&many.2), "{few:?} {many:?}");
+    }
+
+    #[test]
+    fn a_clone_waits_for_a_member_at_its_gate_until_that_never_starts() {
+        let flow = Arc::new(SharedFlow::new());
+        let (waiting, closed) = member(&flow, 1, 100);
+        let run = |ops| {
+            let (mut spec, shared) = member(&flow, 1, ops);
+            Arc::make_mut(&mut spec.job).end.runtime = Some(Nanos::from_millis(100));
+            shared.gate.release(0);
+            let ended = crate::run(spec, &shared).unwrap().ended;
+            (ended, shared.measure.of(Direction::Read).service.count())
+        };
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| crate::run(waiting, &closed).unwrap().ended);
+            assert!(closed.gate.arrived());
+            let share = run(100);
+            closed.gate.close();
+            assert_eq!(share, (EndedBy::Runtime, 2));
+            assert_eq!(waiting.join().unwrap(), EndedBy::NotStarted);
+        });
+        assert_eq!(run(100), (EndedBy::Count, 100));
     }
 }
