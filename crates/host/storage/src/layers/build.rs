@@ -21,10 +21,10 @@ impl Making<'_> {
     /// Makes everything on this host. Returns the path for the trials; with virtual machines, their first disk.
     pub(super) fn all(&mut self) -> Result<PathBuf, Diagnostic> {
         let provision = &self.request.provision;
-        for (name, value) in &provision.sysctl {
-            let path = sysctl_path(self.ops.host.roots(), name);
-            self.setting(path, None, value)?;
-        }
+        let roots = self.ops.host.roots();
+        let sysctl = provision.sysctl.iter();
+        let sysctl = sysctl.map(|(name, value)| (sysctl_path(roots, name), value.as_str()));
+        self.settings(&sysctl.collect::<Vec<_>>())?;
         if provision.setup.is_some() || provision.teardown.is_some() {
             self.step(Action::Setup {
                 command: provision.setup.clone(),
@@ -83,20 +83,21 @@ impl Making<'_> {
         for (name, value) in &provision.sysctl {
             let path = sysctl_path(self.ops.host.roots(), name);
             if current(self.ops.host, &path, None).is_ok_and(|now| !same_value(&now, value)) {
-                self.setting(path, None, value)?;
+                self.setting(path, None, value, None)?;
             }
         }
         let (first, rest): (Vec<_>, Vec<_>) = provision
             .queue
             .iter()
             .partition(|(name, _)| *name == "scheduler");
+        let mut wanted = Vec::new();
         for device in devices {
             for (name, value) in first.iter().chain(&rest) {
                 let path = queue_path(self.ops.host.roots(), device, name)?;
-                self.setting(path, None, value)?;
+                wanted.push((path, value.as_str()));
             }
         }
-        Ok(())
+        self.settings(&wanted)
     }
 
     fn await_ready(&mut self, command: &str) -> Result<(), Diagnostic> {
@@ -517,7 +518,7 @@ impl Making<'_> {
         for device in below.paths() {
             let number = number_of(self.ops.host, device)?;
             for (path, value) in throttle::settings(self.ops.host.roots(), limits)? {
-                self.setting(path, Some(number.clone()), &value)?;
+                self.setting(path, Some(number.clone()), &value, None)?;
             }
         }
         (self.ops.told)("check of the limits of the devices");

@@ -12,7 +12,7 @@ use super::action::Action;
 use super::host::word;
 use super::host_ops::HostOps;
 use super::request::{Guest, ProvisionRequest};
-use super::settings::current;
+use super::settings::{current, keeping_others};
 
 /// The longest time that making a file system, a pool or an image file may take.
 pub(super) const MAKE: Duration = Duration::from_secs(1800);
@@ -92,7 +92,9 @@ impl Making<'_> {
             .intend(action.clone(), host)
             .map_err(unrecorded)?;
         self.ops.mark = self.journal.mark(step);
-        let result = self.ops.perform(&action, limit)?;
+        let steps = &self.journal.steps;
+        let perform = |ops: &mut HostOps<'_>| ops.perform(&action, limit);
+        let result = keeping_others(&mut self.ops, steps, &action, perform)?;
         self.journal.done(step, &result, host).map_err(unrecorded)?;
         Ok(result)
     }
@@ -102,15 +104,30 @@ impl Making<'_> {
         self.step(Action::Run { command }).map(drop)
     }
 
+    /// Changes settings of the host. Reads all of them before it writes the first: the kernel changes some with others.
+    pub(super) fn settings(&mut self, wanted: &[(PathBuf, &str)]) -> Result<(), Diagnostic> {
+        let read = |(path, _): &(PathBuf, &str)| current(self.ops.host, path, None).ok();
+        let before: Vec<Option<String>> = wanted.iter().map(read).collect();
+        for ((path, value), before) in wanted.iter().zip(before) {
+            self.setting(path.clone(), None, value, before)?;
+        }
+        Ok(())
+    }
+
+    /// `before`: its value before, if it was read.
     pub(super) fn setting(
         &mut self,
         path: PathBuf,
         device: Option<String>,
         value: &str,
+        before: Option<String>,
     ) -> Result<(), Diagnostic> {
-        let now = current(self.ops.host, &path, device.as_deref()).map_err(|error| {
-            Diagnostic::error(format!("cannot read `{}`: {error}", path.display()))
-        })?;
+        let now = match before {
+            Some(before) => before,
+            None => current(self.ops.host, &path, device.as_deref()).map_err(|error| {
+                Diagnostic::error(format!("cannot read `{}`: {error}", path.display()))
+            })?,
+        };
         // If it was set before, the value from before that is restored.
         let mut steps = self.journal.steps.iter();
         let original = steps.find_map(|step| match &step.action {

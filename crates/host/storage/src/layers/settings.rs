@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use iodyno_host::Roots;
 use iodyno_model::Diagnostic;
 
-use crate::journal::Journal;
+use crate::journal::{Journal, Step};
 
 use super::action::Action;
 use super::host::Host;
+use super::host_ops::HostOps;
 
 /// The file of a sysctl setting.
 pub(super) fn sysctl_path(roots: &Roots, name: &str) -> PathBuf {
@@ -50,6 +51,59 @@ pub(super) fn same_value(one: &str, other: &str) -> bool {
     one.split_whitespace().eq(other.split_whitespace())
 }
 
+/// Does or undoes an action. If it writes a setting of the host, the other settings of these steps keep their values: a
+/// write of a limit of a queue resets the queue's read-ahead, for example.
+///
+/// # Errors
+/// That of `act`, or two settings change each other; then the one of the action is in force.
+pub(super) fn keeping_others<T>(
+    ops: &mut HostOps<'_>,
+    steps: &[Step],
+    action: &Action,
+    act: impl FnOnce(&mut HostOps<'_>) -> Result<T, Diagnostic>,
+) -> Result<T, Diagnostic> {
+    let Some(written) = setting_of_host(action) else {
+        return act(ops);
+    };
+    let host = ops.host;
+    let read = |path: &Path| current(host, path, None).ok();
+    let others = steps
+        .iter()
+        .filter_map(|step| setting_of_host(&step.action));
+    let others = others.filter(|path| *path != written);
+    let others: BTreeMap<&Path, String> = others
+        .filter_map(|path| Some((path, read(path)?)))
+        .collect();
+    let done = act(ops)?;
+    let value = read(written);
+    for (path, kept) in others {
+        if read(path).is_none_or(|now| same_value(&now, &kept)) {
+            continue;
+        }
+        ops.set(path, None, &kept)?;
+        if let Some(value) = value
+            .as_ref()
+            .filter(|value| read(written).as_ref() != Some(value))
+        {
+            ops.set(written, None, value)?;
+            let (one, other) = (written.display(), path.display());
+            let message = format!("the settings `{one}` and `{other}` change each other");
+            return Err(Diagnostic::error(message).hint("leave one of them out"));
+        }
+    }
+    Ok(done)
+}
+
+/// The file of a setting that holds for the whole host.
+fn setting_of_host(action: &Action) -> Option<&Path> {
+    match action {
+        Action::Setting {
+            path, device: None, ..
+        } => Some(path),
+        _ => None,
+    }
+}
+
 /// Reads the settings of the host back that were made for a target.
 ///
 /// # Errors
@@ -76,7 +130,8 @@ pub(super) fn settings_in_force(host: &dyn Host, journal: &Journal) -> Result<()
             .map_err(|error| Diagnostic::error(format!("cannot read `{shown}`: {error}")))?;
         if !same_value(&now, value) {
             let message = format!("the setting `{shown}` is `{now}` by now, not `{value}`");
-            let hint = "another program on this host changes it: end it, or leave the setting out";
+            let hint =
+                "another setting or another program changes it: leave one out, or end the program";
             return Err(Diagnostic::error(message).hint(hint));
         }
     }

@@ -21,7 +21,7 @@ use iodyno_model::{
 use rustix::process::Signal;
 
 use super::action::Action;
-use super::host::{Host, Invocation, Ran};
+use super::host::{Host, Invocation, Ran, ThisHost};
 use super::maker::Maker;
 use super::{ProvisionRequest, TornDown, mapped, zfs};
 use crate::journal::{Header, Journal, JournalError};
@@ -1160,6 +1160,73 @@ fn queue_settings_are_in_force_after_everything_above_was_made_and_are_read_back
     let fault = make(&world, provision("5")).unwrap_err().remove(0);
     assert!(fault.starts_with("the kernel keeps `4` in"), "{fault:?}");
     assert_eq!(world.state(), before);
+}
+
+#[test]
+fn queue_settings_that_the_kernel_changes_with_others_are_kept_and_restored() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    File::create(&image).unwrap().set_len(1 << 20).unwrap();
+    let attach = Command::new("losetup")
+        .args(["--find", "--show"])
+        .arg(&image)
+        .output();
+    let attached = attach.ok().filter(|attached| attached.status.success());
+    let Some(attached) = attached else {
+        eprintln!("SKIPPED: no loop devices here");
+        return;
+    };
+    let device = String::from_utf8(attached.stdout)
+        .unwrap()
+        .trim()
+        .to_owned();
+    let queue = Path::new("/sys/class/block")
+        .join(device.trim_start_matches("/dev/"))
+        .join("queue");
+    // The kernel resets the read-ahead when one of the others is written. Each with its value before, and the wanted one.
+    let of_queue = [
+        ("add_random", "1", "0"),
+        ("read_ahead_kb", "68", "64"),
+        ("rotational", "0", "1"),
+    ];
+    let read = || of_queue.map(|(name, ..)| fs::read_to_string(queue.join(name)).unwrap());
+    let [first, read_ahead, last] = of_queue;
+    for (name, before, _) in [first, last, read_ahead] {
+        fs::write(queue.join(name), before).unwrap();
+    }
+    let before = read();
+    let host = ThisHost::new();
+    let maker = Maker {
+        host: &host,
+        folders: StateFolders::new(&Roots::below(folder.path()), true, |_| None).unwrap(),
+        records: Some(folder.path().to_owned()),
+    };
+    let request = ProvisionRequest {
+        destroy: vec![PathBuf::from(&device)],
+        ..request(Provision {
+            queue: of_queue
+                .map(|(name, _, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            ..plain(vec![Layer::Device {
+                paths: vec![PathBuf::from(&device)],
+            }])
+        })
+    };
+    let owner = Owner::of(host.roots(), std::process::id()).unwrap();
+    let made = maker.provision(&request, owner, &|| false, &|_| ());
+    let during = read();
+    let undone = maker.tear_down(TOKEN, &|_| ());
+    let after = read();
+    let detached = Command::new("losetup")
+        .arg("--detach")
+        .arg(&device)
+        .status();
+    assert!(detached.unwrap().success());
+    assert!(made.is_ok(), "{made:?}");
+    assert_eq!(undone.faults, []);
+    assert_eq!(before, ["1\n", "68\n", "0\n"]);
+    assert_eq!(during, ["0\n", "64\n", "1\n"]);
+    assert_eq!(after, before);
 }
 
 #[test]

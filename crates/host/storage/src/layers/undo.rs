@@ -20,7 +20,7 @@ use super::action::{Action, TARGET, system_of};
 use super::host::word;
 use super::host_ops::{BUSY, HostOps, PAUSE, cannot};
 use super::provisioned::{self, ProvisionedInode};
-use super::settings::{current, same_value};
+use super::settings::{current, keeping_others, same_value};
 use super::{mapped, nfs, zfs};
 
 /// Who undoes.
@@ -60,7 +60,8 @@ pub(super) fn undo(ops: &mut HostOps<'_>, mut journal: Journal, by: By) -> Undon
         if ops.in_place(&step.action, result, by) {
             let what = step.action.to_string();
             (ops.told)(&what);
-            if let Err(fault) = ops.remove(&step.action, result) {
+            let remove = |ops: &mut HostOps<'_>| ops.remove(&step.action, result);
+            if let Err(fault) = keeping_others(ops, &journal.steps, &step.action, remove) {
                 let mut hint = "remove the cause, then run `iodyno clean`".to_owned();
                 if matches!(
                     step.action,
