@@ -1,9 +1,9 @@
 //! Whether two plans are the same apart from changes made by a run. Used for runs that this user began on this host,
 //! and for an experiment that is given again.
 
-use iodyno_model::Plan;
 use iodyno_model::printable::on_one_line;
 use iodyno_model::secret::mask;
+use iodyno_model::{Plan, Run, TrialState, Workload};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -40,13 +40,40 @@ fn without_rounds(mut plan: Plan) -> Plan {
 /// A stored plan with the given numbers of rounds of workloads that a rule of their own can have ended earlier.
 fn with_ended_workloads(mut stored: Plan, given: &Plan) -> Plan {
     for (own, workload) in stored.workloads.iter_mut().zip(&given.workloads) {
-        let ruled = workload.search.is_some() || !workload.stopping.is_none();
         let planned = workload.rounds.unwrap_or(given.rounds);
-        if ruled && own.rounds.is_some_and(|rounds| rounds <= planned) {
+        if is_ruled(workload) && own.rounds.is_some_and(|rounds| rounds <= planned) {
             own.rounds = workload.rounds;
         }
     }
     stored
+}
+
+/// Whether a rule of its own can end a workload before its last round.
+fn is_ruled(workload: &Workload) -> bool {
+    workload.search.is_some() || !workload.stopping.is_none()
+}
+
+/// Whether a run, or one of its workloads, has a result of the last one of so many rounds.
+fn has_result(run: &Run, rounds: u32, workload: Option<usize>) -> bool {
+    run.trials.iter().any(|trial| {
+        let of = |workload| run.plan.place(trial.key.cell).1 == workload;
+        trial.state == TrialState::Completed
+            && trial.key.round.checked_add(1) == Some(rounds)
+            && workload.is_none_or(of)
+    })
+}
+
+/// The number of rounds of a run that continues with a given plan: that of its plan, unless a rule of the given one
+/// can have ended it before.
+pub(crate) fn rounds(given: &Plan, run: &Run) -> u32 {
+    let stopping = &given.stopping;
+    let ruled = stopping.width.is_some()
+        || stopping.max_time_ns.is_some()
+        || given.workloads.iter().any(is_ruled);
+    match ruled && has_result(run, run.summary.rounds, None) {
+        true => run.summary.rounds.min(run.plan.rounds),
+        false => run.plan.rounds,
+    }
 }
 
 fn document(plan: Plan) -> Value {
@@ -78,19 +105,27 @@ fn has_mask(value: &Value) -> bool {
     }
 }
 
-/// A given plan, with the changes that the run itself has made to its stored plan.
-pub(crate) fn adopted(given: &Plan, stored: Plan) -> Plan {
+/// A given plan, with the changes that the run itself has made to its stored plan. That a rule ended a workload counts
+/// only with a result of its last round.
+pub(crate) fn adopted(given: &Plan, run: &Run) -> Plan {
+    let stored = &run.plan;
     let mut plan = Plan {
-        name: stored.name,
-        command: stored.command,
+        name: stored.name.clone(),
+        command: stored.command.clone(),
         rounds: stored.rounds,
-        looks: stored.looks,
+        looks: stored.looks.clone(),
         seed: stored.seed,
         ..given.clone()
     };
     plan.stopping.least_rounds = stored.stopping.least_rounds;
-    for (own, workload) in plan.workloads.iter_mut().zip(stored.workloads) {
-        own.rounds = workload.rounds;
+    for (place, (own, stored)) in plan.workloads.iter_mut().zip(&stored.workloads).enumerate() {
+        let earlier = |rounds: &u32| own.rounds.is_none_or(|most| *rounds < most);
+        if is_ruled(own)
+            && let Some(ended) = stored.rounds.filter(earlier)
+            && has_result(run, ended, Some(place))
+        {
+            own.rounds = Some(ended);
+        }
     }
     plan
 }
@@ -186,8 +221,6 @@ mod tests {
         now.workloads[0].rounds = Some(2);
         assert!(fingerprint(&begun).is_some());
         assert_eq!(fingerprint(&now), fingerprint(&begun));
-        let adopted = adopted(&begun, now.clone());
-        assert_eq!(adopted, now);
         now.workloads[0].jobs[0].clones += 1;
         assert_ne!(fingerprint(&now), fingerprint(&begun));
         assert_eq!(

@@ -218,7 +218,7 @@ pub(crate) fn resume_with(
 ) -> Result<RunEnd, ResumeError> {
     let before = lab.store.run(run)?;
     let alias = before.summary.alias;
-    let wanted = rounds.unwrap_or(own_rounds(&before));
+    let wanted = rounds.unwrap_or_else(|| own_rounds(&before, permission));
     let before = permitted(before, rounds, permission)?;
     let shortages = match before.plan.cells() {
         // A single trial checks it itself, and is stored.
@@ -303,7 +303,7 @@ pub fn remaining(
     rounds: Option<u32>,
     permission: &Permission,
 ) -> Result<Remaining, ResumeError> {
-    let wanted = rounds.unwrap_or(own_rounds(run));
+    let wanted = rounds.unwrap_or_else(|| own_rounds(run, permission));
     let run = &permitted(run.clone(), rounds, permission)?;
     let plan = Plan {
         rounds: wanted,
@@ -339,14 +339,17 @@ pub fn remaining(
 }
 
 /// The number of rounds that a run has without being extended. A store of others can have a larger one than the plan.
-fn own_rounds(run: &Run) -> u32 {
-    run.summary.rounds.min(run.plan.rounds)
+fn own_rounds(run: &Run, permission: &Permission) -> u32 {
+    match &permission.plan {
+        Some(given) => crate::origin::rounds(given, run),
+        None => run.summary.rounds.min(run.plan.rounds),
+    }
 }
 
 /// A run with the permitted plan. Fails if it cannot be resumed, whatever the state of the host.
 fn permitted(run: Run, rounds: Option<u32>, permission: &Permission) -> Result<Run, ResumeError> {
     let alias = run.summary.alias;
-    let wanted = rounds.unwrap_or(own_rounds(&run));
+    let wanted = rounds.unwrap_or_else(|| own_rounds(&run, permission));
     if run.plan.imported.is_some() {
         return Err(ResumeError::Imported { alias });
     }
@@ -355,6 +358,11 @@ fn permitted(run: Run, rounds: Option<u32>, permission: &Permission) -> Result<R
     {
         return Err(ResumeError::TooLarge { alias, excess });
     }
+    // What is missing is that of the given plan.
+    let run = match permission.plan {
+        Some(_) => permitted_plan(run, rounds, permission)?,
+        None => run,
+    };
     // The store reports a live run when it is resumed.
     let ended = run.summary.state != RunState::Running;
     if ended && lacking(&run, wanted) == 0 {
@@ -369,7 +377,10 @@ fn permitted(run: Run, rounds: Option<u32>, permission: &Permission) -> Result<R
             can_grow: run.plan.can_grow(),
         });
     }
-    permitted_plan(run, rounds, permission)
+    match permission.plan {
+        Some(_) => Ok(run),
+        None => permitted_plan(run, rounds, permission),
+    }
 }
 
 /// A run with the plan that may be carried out: that which the user gives, or the stored one if the user began it or
@@ -385,7 +396,7 @@ fn permitted_plan(
         if !differences.is_empty() {
             return Err(ResumeError::Differs { alias, differences });
         }
-        let plan = adopted(given, run.plan);
+        let plan = adopted(given, &run);
         return Ok(Run { plan, ..run });
     }
     let (mut missing, unnamed) = permission.compare(&run.plan);

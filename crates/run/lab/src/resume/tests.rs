@@ -890,3 +890,59 @@ fn the_numbers_of_rounds_are_those_of_the_given_plan_unless_the_user_gives_one()
     let left = of(&run, None).unwrap();
     assert_eq!((left.plan.rounds, left.trials.len()), (3, 6));
 }
+
+/// The number of missing trials of a run of others, of two workloads on one configuration in three rounds, after a
+/// change of a given plan and one of the stored one; the first round of both is complete if `results`.
+fn missing(
+    results: bool,
+    rounds: Option<u32>,
+    ruled: impl Fn(&mut Plan),
+    change: impl Fn(&mut Plan),
+    beside: u32,
+) -> Result<usize, String> {
+    let mut given = plan(1, 2, 3);
+    ruled(&mut given);
+    let store = match results {
+        true => stored(&given, |round, _| {
+            (round == 0).then_some(Outcome::Completed)
+        }),
+        false => stored(&given, |_, _| None),
+    };
+    store.set_rounds(store.id(), beside).unwrap();
+    store.replan(change);
+    store.foreign.set(true);
+    let permission = Permission {
+        plan: Some(given),
+        ..Permission::default()
+    };
+    let left = remaining(&store.run(store.id()).unwrap(), rounds, &permission);
+    left.map(|left| left.trials.len())
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_run_of_others_has_all_rounds_of_the_given_plan_unless_results_show_that_a_rule_ended_it() {
+    let plain = |_: &mut Plan| {};
+    let by_rule = |plan: &mut Plan| plan.workloads[1].stopping.max_time_ns = Some(1);
+    let of_run = |plan: &mut Plan| plan.stopping.max_time_ns = Some(1);
+    let ended = |plan: &mut Plan| plan.workloads[1].rounds = Some(1);
+    let never = |plan: &mut Plan| plan.workloads[1].rounds = Some(0);
+    // The number of a workload, with and without a number of the user.
+    assert_eq!(missing(false, Some(4), plain, ended, 3), Ok(8));
+    assert_eq!(missing(true, Some(4), plain, ended, 3), Ok(6));
+    assert!(missing(false, None, plain, ended, 3).is_err());
+    for rounds in [None, Some(3)] {
+        assert_eq!(missing(false, rounds, by_rule, ended, 3), Ok(6));
+        assert_eq!(missing(true, rounds, by_rule, never, 3), Ok(4));
+        assert_eq!(missing(true, rounds, by_rule, ended, 3), Ok(2));
+    }
+    // The number beside the plan.
+    for beside in [0, 1, 9] {
+        let plan = |plan: &mut Plan| plan.rounds = 3;
+        assert_eq!(missing(false, None, plain, plan, beside), Ok(6));
+        assert_eq!(missing(false, None, of_run, plan, beside), Ok(6));
+        assert_eq!(missing(true, None, plain, plan, beside), Ok(4));
+    }
+    let error = missing(true, None, of_run, plain, 1).unwrap_err();
+    assert!(error.contains("complete"), "{error}");
+}
