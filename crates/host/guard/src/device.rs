@@ -39,13 +39,9 @@ impl Guard {
                 }];
             }
         };
-        let claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = claims.iter().filter(|(_, claim)| claim.strong_count() > 0);
-        let own: BTreeSet<DeviceNumber> = held.map(|(number, _)| *number).collect();
-        drop(claims);
         patiently(|| {
             let survey = Survey::take(&self.roots);
-            let mut reasons = uses::of(&self.roots, &survey, &block, &own);
+            let mut reasons = uses::of(&self.roots, &survey, &block);
             let node = node.filter(|_| reasons.is_empty());
             reasons.extend(node.and_then(|node| self.lock(node, &survey)));
             reasons

@@ -263,7 +263,10 @@ impl Guard {
     fn against_new(&self, folder: &Pinned, name: Option<&OsStr>) -> Vec<Reason> {
         self.surveyed(Instant::now(), |survey| {
             let upper = survey.in_upper(&folder.resolved.join(name.unwrap_or_default()));
-            upper.into_iter().chain(survey.elsewhere(folder)).collect()
+            upper
+                .into_iter()
+                .chain(survey.elsewhere(&self.roots, folder))
+                .collect()
         })
     }
 
@@ -384,7 +387,7 @@ impl Guard {
             let (path, legs) = (&file.resolved, self.legs.is_some());
             let identities = survey.identities(file.file, path);
             let mut reasons = survey.file(&identities, path);
-            reasons.extend(survey.elsewhere(file));
+            reasons.extend(survey.elsewhere(&self.roots, file));
             reasons.extend(survey.in_upper(path));
             reasons.extend(survey.processes_of(&self.roots, &identities, path, legs));
             if reasons.is_empty() {

@@ -228,7 +228,7 @@ fn precious(pinned: &Pinned) -> Option<Reason> {
     let survey = Survey::take(&roots);
     let identities = survey.identities(pinned.file, path);
     let used = survey.file(&identities, path).into_iter();
-    let used = used.chain(survey.elsewhere(pinned));
+    let used = used.chain(survey.elsewhere(&roots, pinned));
     let used = used.chain(survey.in_upper(path));
     let by_processes = || match is_own_output(pinned) {
         true => Vec::new(),

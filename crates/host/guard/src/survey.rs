@@ -223,9 +223,9 @@ impl Survey {
         })
     }
 
-    /// The reason against a file or folder in another mount namespace.
-    pub(crate) fn elsewhere(&self, pinned: &Pinned) -> Option<Reason> {
-        let id = mount_id(pinned)?;
+    /// The reason against a file or folder in another mount namespace. `None` for a host that is only described.
+    pub(crate) fn elsewhere(&self, roots: &Roots, pinned: &Pinned) -> Option<Reason> {
+        let id = mount_id(pinned).filter(|_| *roots == Roots::host())?;
         let mut own = self.own_mounts().peekable();
         // A process in a chroot does not see the mount that has its root.
         let root = || {

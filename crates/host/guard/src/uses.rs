@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::time::{Duration, Instant};
 
 use iodyno_host::Roots;
@@ -58,18 +59,19 @@ fn is_claimed(roots: &Roots, block: &Block) -> bool {
     opened.is_some_and(|it| it.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy))
 }
 
-/// Every use of a device's bytes that forbids writing to it, without signatures. `own`: the devices to which this
-/// process has exclusive access.
-pub(crate) fn of(
-    roots: &Roots,
-    survey: &Survey,
-    block: &Block,
-    own: &BTreeSet<DeviceNumber>,
-) -> Vec<Reason> {
+/// Whether this process has a device open. Exclusive access to it may be its own.
+fn is_open_here(device: DeviceNumber) -> bool {
+    let descriptors = std::fs::read_dir("/proc/self/fd");
+    let opened = descriptors.into_iter().flatten().flatten();
+    let mut found = opened.filter_map(|entry| std::fs::metadata(entry.path()).ok());
+    found.any(|it| it.file_type().is_block_device() && DeviceNumber::of(it.rdev()) == device)
+}
+
+/// Every use of a device's bytes that forbids writing to it, without signatures.
+pub(crate) fn of(roots: &Roots, survey: &Survey, block: &Block) -> Vec<Reason> {
     let mut walk = Walk {
         roots,
         survey,
-        own,
         seen: BTreeSet::from([block.number]),
         reasons: Vec::new(),
     };
@@ -94,7 +96,6 @@ pub(crate) fn of(
 struct Walk<'a> {
     roots: &'a Roots,
     survey: &'a Survey,
-    own: &'a BTreeSet<DeviceNumber>,
     seen: BTreeSet<DeviceNumber>,
     reasons: Vec<Reason>,
 }
@@ -117,7 +118,7 @@ impl Walk<'_> {
     fn beside(&mut self, block: &Block) {
         let known = self.reasons.len();
         self.whole(block);
-        let unknown = self.reasons.len() == known && !self.own.contains(&block.number);
+        let unknown = self.reasons.len() == known && !is_open_here(block.number);
         if unknown && is_claimed(self.roots, block) {
             self.reasons.push(Reason::Claimed {
                 device: block.name.clone(),
