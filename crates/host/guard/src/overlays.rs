@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use iodyno_host::block::DeviceNumber;
 use iodyno_host::mounts::{Mount, path_of};
 use iodyno_host::{Roots, stack};
-use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, makedev};
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags};
 
 use crate::open::FileId;
 
@@ -102,10 +102,8 @@ impl Overlay {
             }
             let found = state(&self.reached.join(inside));
             if let Some(found) = found.filter(|found| is_same(&file, found)) {
-                let device = makedev(found.stx_dev_major, found.stx_dev_minor);
-                let inode = found.stx_ino;
-                let own = device == makedev(file.stx_dev_major, file.stx_dev_minor);
-                return (!own || inode != file.stx_ino).then_some(FileId { device, inode });
+                let found = FileId::from(&found);
+                return (found != FileId::from(&file)).then_some(found);
             }
         }
         None
@@ -155,13 +153,18 @@ fn lower_folders(mount: &Mount) -> Vec<PathBuf> {
 }
 
 pub(crate) fn state(path: &Path) -> Option<Statx> {
-    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
     rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()
 }
 
 /// Whether two states are those of one file, below an overlay and in its mount. Both have the same length. They also
-/// have the same time of birth, or, after a change of attributes or a copy, the same lower bits of the inode number.
+/// have the same time of birth, or, after a change of attributes or a copy, the same lower bits of the inode number. In
+/// one file system, the inode number alone decides.
 pub(crate) fn is_same(file: &Statx, shown: &Statx) -> bool {
+    let (one, other) = (FileId::from(file), FileId::from(shown));
+    if one.device == other.device {
+        return one == other;
+    }
     let inode = |of: &Statx| of.stx_ino as u32;
     let same_birth = born(file).is_some() && born(file) == born(shown);
     file.stx_size == shown.stx_size && (inode(file) == inode(shown) || same_birth)
