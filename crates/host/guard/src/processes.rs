@@ -200,22 +200,33 @@ pub(crate) fn serves(roots: &Roots, process: u32) -> bool {
     words.split(|byte| *byte == 0).any(|word| word == b"serve")
 }
 
-/// The processes that started a process, the nearest first, without the first one of the host.
-fn ancestors(roots: &Roots, mut process: u32) -> Vec<u32> {
+/// The processes that started a process, the nearest first. Process 1 also adopts others, which are in other sessions.
+fn ancestors(roots: &Roots, process: u32) -> Vec<u32> {
     let mut found = Vec::new();
-    while let Some(parent) = parent(roots, process).filter(|parent| *parent > 1) {
-        if found.contains(&parent) {
+    let mut last = process;
+    while let Some(parent) = stat(roots, last, PARENT).filter(|parent| *parent > 0) {
+        let started = || stat(roots, parent, SESSION) == stat(roots, process, SESSION);
+        if found.contains(&parent) || parent == 1 && !started() {
             break;
         }
         found.push(parent);
-        process = parent;
+        last = parent;
     }
     found
 }
 
-fn parent(roots: &Roots, process: u32) -> Option<u32> {
+/// Fields of `/proc/PID/stat` behind the name.
+const PARENT: usize = 1;
+const SESSION: usize = 3;
+
+fn stat(roots: &Roots, process: u32, field: usize) -> Option<u32> {
     let stat = text(roots.proc.join(process.to_string()).join("stat"))?;
-    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+    stat.rsplit_once(") ")?
+        .1
+        .split(' ')
+        .nth(field)?
+        .parse()
+        .ok()
 }
 
 /// How a descriptor is held against others, from its `/proc/PID/fdinfo/N`: it is locked, or the octal flags contain
