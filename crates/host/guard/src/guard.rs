@@ -261,7 +261,7 @@ impl Guard {
 
     /// The reasons against a new file with this name in a folder.
     fn against_new(&self, folder: &Pinned, name: Option<&OsStr>) -> Vec<Reason> {
-        self.surveyed(Instant::now(), |survey| {
+        self.surveyed(Instant::now, |survey| {
             let upper = survey.in_upper(&folder.resolved.join(name.unwrap_or_default()));
             upper
                 .into_iter()
@@ -379,10 +379,10 @@ impl Guard {
     /// surveyed again, because the cached entry may belong to an earlier file with the same inode, and processes may
     /// use it only briefly.
     fn file_uses(&self, file: &Pinned) -> Vec<Reason> {
-        patiently(|| self.file_uses_at(file, Instant::now()))
+        patiently(|| self.file_uses_at(file, Instant::now))
     }
 
-    fn file_uses_at(&self, file: &Pinned, now: Instant) -> Vec<Reason> {
+    fn file_uses_at(&self, file: &Pinned, now: impl Fn() -> Instant) -> Vec<Reason> {
         self.surveyed(now, |survey| {
             let (path, legs) = (&file.resolved, self.legs.is_some());
             let identities = survey.identities(file.file, path);
@@ -398,13 +398,20 @@ impl Guard {
     }
 
     /// The reasons that a recent survey shows, or if it shows any, a new one.
-    fn surveyed(&self, now: Instant, uses: impl Fn(&Survey) -> Vec<Reason>) -> Vec<Reason> {
+    fn surveyed(
+        &self,
+        now: impl Fn() -> Instant,
+        uses: impl Fn(&Survey) -> Vec<Reason>,
+    ) -> Vec<Reason> {
         let mut cached = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let recent = |at: Instant| now.saturating_duration_since(at) < LOOK_AGAIN;
+        let begun = now();
+        let recent = |at: Instant| begun.saturating_duration_since(at) < LOOK_AGAIN;
         let known = cached.as_ref().filter(|(at, _)| recent(*at));
         let mut reasons = known.map_or_else(Vec::new, |(_, survey)| uses(survey));
         if known.is_none() || !reasons.is_empty() {
-            let (_, survey) = cached.insert((now, Survey::take(&self.roots)));
+            let survey = Survey::take(&self.roots);
+            // A survey may take longer than it is valid.
+            let (_, survey) = cached.insert((now(), survey));
             reasons = uses(survey);
         }
         reasons
@@ -421,7 +428,7 @@ impl Guard {
             _ if attempt() == Err(Errno::WOULDBLOCK) => None,
             _ => return None,
         };
-        if survey.is_own_lock(&self.roots, file.file, process) {
+        if survey.is_own_lock(&self.roots, file, process) {
             return None;
         }
         let name = file.resolved.file_name().unwrap_or_default();

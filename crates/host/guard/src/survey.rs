@@ -64,9 +64,29 @@ struct Swap {
 #[derive(Debug)]
 pub(crate) struct Loop {
     pub(crate) block: Block,
+    /// Its path, perhaps in another mount namespace.
+    path: PathBuf,
     pub(crate) file: Option<FileId>,
     /// The block device that it is on, if it is not on a file.
     pub(crate) device: Option<DeviceNumber>,
+}
+
+impl Loop {
+    /// Whether it is on a file with these identities and this path. If its node and path lead nowhere from here, the
+    /// name and length of the file decide.
+    fn is_on(&self, identities: &[FileId], path: &Path) -> bool {
+        let is = |attribute| self.block.attribute(attribute).is_some_and(|it| it == "0");
+        let whole = is("loop/offset") && is("loop/sizelimit");
+        let length = || path.metadata().map_or(0, |found| found.len() / 512 * 512);
+        match (self.file, self.device) {
+            (Some(file), _) => identities.contains(&file),
+            (None, Some(_)) => false,
+            (None, None) => {
+                self.path.file_name() == path.file_name()
+                    && (!whole || length() == self.block.length())
+            }
+        }
+    }
 }
 
 /// A device of a mounted multi-device file system.
@@ -83,6 +103,8 @@ pub(crate) struct Survey {
     overlays: Vec<Overlay>,
     swaps: Vec<Swap>,
     loops: Vec<Loop>,
+    /// Why the loop devices are not known.
+    unknown: Option<String>,
     members: Vec<Member>,
     opened: Vec<Opened>,
     locks: Vec<Lock>,
@@ -105,6 +127,7 @@ impl Survey {
             mounts,
             swaps: swaps(roots),
             loops: loops(roots),
+            unknown: without_loops(roots),
             members: members(roots),
             opened: opened(roots),
             locks: locks::held(roots),
@@ -154,10 +177,20 @@ impl Survey {
 
     /// The other loop devices with the same backing file.
     pub(crate) fn beside(&self, one: &Loop) -> impl Iterator<Item = &Loop> {
-        let (file, number) = (one.file, one.block.number);
+        let (identities, number) = (self.identities_of(one), one.block.number);
+        let path = one.path.clone();
         self.loops.iter().filter(move |other| {
-            file.is_some() && other.file == file && other.block.number != number
+            let theirs = || self.identities_of(other);
+            let common = || theirs().iter().any(|file| identities.contains(file));
+            let is_other = !identities.is_empty() && other.block.number != number;
+            is_other && (other.is_on(&identities, &path) || common())
         })
+    }
+
+    /// The identities of the file of a loop device.
+    fn identities_of(&self, one: &Loop) -> Vec<FileId> {
+        one.file
+            .map_or_else(Vec::new, |file| self.identities(file, &one.path))
     }
 
     /// A file by all its identities, its own first: in the mount of an overlay, it is also one in the overlay's upper
@@ -190,6 +223,18 @@ impl Survey {
 
     /// How the host uses a regular file.
     pub(crate) fn file(&self, identities: &[FileId], path: &Path) -> Vec<Reason> {
+        let mut reasons = self.whole_file(identities, path);
+        let loops = self.loops.iter().filter(|it| it.is_on(identities, path));
+        reasons.extend(loops.map(|other| Reason::LoopFile {
+            device: other.block.name.clone(),
+        }));
+        let unknown = self.unknown.clone();
+        reasons.extend(unknown.map(|why| Reason::Unknown { why }));
+        reasons
+    }
+
+    /// How the host uses a regular file, without the loop devices on it.
+    fn whole_file(&self, identities: &[FileId], path: &Path) -> Vec<Reason> {
         let name = || path.file_name().unwrap_or_default().to_string_lossy();
         let is_of = |it: &&UsedMount| it.image.is_some_and(|image| identities.contains(&image));
         let mounts = self.mounts.iter().filter(is_of);
@@ -198,13 +243,6 @@ impl Survey {
             if swap.file.is_some_and(|file| identities.contains(&file)) {
                 reasons.push(Reason::SwapFile {
                     path: swap.path.clone(),
-                });
-            }
-        }
-        for other in &self.loops {
-            if other.file.is_some_and(|file| identities.contains(&file)) {
-                reasons.push(Reason::LoopFile {
-                    device: other.block.name.clone(),
                 });
             }
         }
@@ -243,11 +281,17 @@ impl Survey {
 
     /// The mount in this namespace that a path leads to, and the path within its file system.
     fn within(&self, path: &Path) -> Option<(&Mount, PathBuf)> {
-        let above = self
-            .own_mounts()
-            .filter(|mount| path.starts_with(&mount.point));
-        // Of several mounts on one point, the last hides the others; max_by_key returns the last.
-        let mount = above.max_by_key(|mount| mount.point.as_os_str().len())?;
+        let above = || {
+            self.own_mounts()
+                .filter(|mount| path.starts_with(&mount.point))
+        };
+        // Another mount may hide the one with the longest point. Of several on one point, max_by_key returns the last.
+        let found = state(path).or_else(|| state(path.parent()?));
+        let id = found.map(|found| found.stx_mnt_id);
+        let longest = || above().max_by_key(|mount| mount.point.as_os_str().len());
+        let mount = above()
+            .find(|mount| Some(mount.id) == id)
+            .or_else(longest)?;
         Some((
             mount,
             joined(&mount.root, path.strip_prefix(&mount.point).ok()?),
@@ -276,12 +320,7 @@ impl Survey {
             let found = state(path).filter(|state| is_same(state, &shown))?;
             file.filter(|file| *file == FileId::from(&found))
         };
-        let backing = |one: &Loop| {
-            named(
-                one.file,
-                Path::new(&one.block.attribute("loop/backing_file")?),
-            )
-        };
+        let backing = |one: &Loop| named(one.file, &one.path);
         let swaps = self
             .swaps
             .iter()
@@ -355,7 +394,7 @@ impl Survey {
             let mut files = identities
                 .iter()
                 .filter(|file| !self.own_locks.contains(file));
-            files.any(|file| lock.is_on(file.device, file.inode))
+            files.any(|file| lock.is_on(DeviceNumber::of(file.device), file.inode))
         };
         for lock in self.locks.iter().filter(on) {
             let own = lock.process == std::process::id();
@@ -375,13 +414,20 @@ impl Survey {
     pub(crate) fn is_locked(&self, file: FileId) -> bool {
         self.locks
             .iter()
-            .any(|lock| lock.is_on(file.device, file.inode))
+            .any(|lock| lock.is_on(DeviceNumber::of(file.device), file.inode))
     }
 
-    /// Whether a lock on a file is one of this process, or of one that [`Self::processes_of`] does not count.
-    pub(crate) fn is_own_lock(&self, roots: &Roots, file: FileId, process: Option<u32>) -> bool {
-        let own = || process.is_some_and(|process| self.family.is_own(roots, process));
-        self.own_locks.contains(&file) || own()
+    /// Whether a lock on a file is one of this process, or of one that [`Self::processes_of`] does not count. On btrfs,
+    /// locks are listed with the number of the mount, which is not `st_dev`.
+    pub(crate) fn is_own_lock(&self, roots: &Roots, on: &Pinned, process: Option<u32>) -> bool {
+        let id = mount_id(on);
+        let mount = self.own_mounts().find(|mount| Some(mount.id) == id);
+        let is_on =
+            |lock: &&Lock| mount.is_some_and(|mount| lock.is_on(mount.number, on.file.inode));
+        let listed = self.locks.iter().filter(is_on).map(|lock| lock.process);
+        let mut processes = process.into_iter().chain(listed);
+        self.own_locks.contains(&on.file)
+            || processes.any(|process| self.family.is_own(roots, process))
     }
 
     /// Other processes that have one of these devices open for writing, mapped or locked.
@@ -402,25 +448,12 @@ impl Survey {
         reasons
     }
 
-    /// The processes that have the file of a loop device open for writing, mapped or locked.
-    pub(crate) fn writers_below(&self, roots: &Roots, one: &Loop) -> Vec<Reason> {
-        let path = one.block.attribute("loop/backing_file").map(PathBuf::from);
-        let (Some(file), Some(path)) = (one.file, path) else {
-            return Vec::new();
-        };
-        self.processes_of(roots, &self.identities(file, &path), &path, false)
-    }
-
-    /// Other uses of the backing file of a loop device.
-    pub(crate) fn swap_below(&self, one: &Loop) -> Vec<Reason> {
-        let used = |swap: &&Swap| swap.file.is_some() && swap.file == one.file;
-        self.swaps
-            .iter()
-            .filter(used)
-            .map(|swap| Reason::SwapFile {
-                path: swap.path.clone(),
-            })
-            .collect()
+    /// Other uses of the file of a loop device, without the other loop devices on it.
+    pub(crate) fn uses_below(&self, roots: &Roots, one: &Loop) -> Vec<Reason> {
+        let identities = self.identities_of(one);
+        let mut reasons = self.whole_file(&identities, &one.path);
+        reasons.extend(self.processes_of(roots, &identities, &one.path, false));
+        reasons
     }
 }
 
@@ -451,6 +484,14 @@ fn loops(roots: &Roots) -> Vec<Loop> {
         .collect()
 }
 
+/// Why there may be loop devices that sysfs does not show.
+fn without_loops(roots: &Roots) -> Option<String> {
+    let error = fs::read_dir(roots.sys.join("class/block")).err()?;
+    let partitions = text(roots.proc.join("partitions"));
+    let none = partitions.is_some_and(|all| !all.contains("loop"));
+    (!none).then(|| format!("loop devices in sysfs: {error}"))
+}
+
 pub(crate) fn attached(roots: &Roots, block: Block) -> Option<Loop> {
     let backing = PathBuf::from(block.attribute("loop/backing_file")?);
     // The inode is more reliable than the name, which may be from another namespace, but reading it needs
@@ -467,6 +508,7 @@ pub(crate) fn attached(roots: &Roots, block: Block) -> Option<Loop> {
             device: (exact.rdevice != 0).then(|| DeviceNumber::of(exact.rdevice)),
             file: (exact.rdevice == 0).then_some(file),
             block,
+            path: backing,
         });
     }
     let device = number_of(roots, &backing);
@@ -474,6 +516,7 @@ pub(crate) fn attached(roots: &Roots, block: Block) -> Option<Loop> {
         file: device.is_none().then(|| FileId::of(&backing)).flatten(),
         device,
         block,
+        path: backing,
     })
 }
 

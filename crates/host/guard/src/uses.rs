@@ -168,8 +168,7 @@ impl Walk<'_> {
         let Some(file) = survey.loop_of(block.number) else {
             return;
         };
-        self.reasons.extend(survey.swap_below(file));
-        self.reasons.extend(survey.writers_below(self.roots, file));
+        self.reasons.extend(survey.uses_below(self.roots, file));
         for twin in survey.beside(file) {
             // A second loop device on the file is allowed if it is not in use.
             self.beside(&twin.block);

@@ -986,6 +986,64 @@ fn a_loop_device_whose_file_is_mounted_by_another_is_refused() {
 }
 
 #[test]
+fn loop_devices_on_both_sides_of_an_overlay_are_on_one_file() {
+    if !common::is_root() {
+        return skip("only root mounts overlays");
+    }
+    let _alone = common::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in ["lower", "upper", "work", "merged", "point"] {
+        fs::create_dir(at(name)).unwrap();
+    }
+    for name in ["lower/low", "upper/up"] {
+        let file = File::create(at(name)).unwrap();
+        file.set_len(16 * MIB).unwrap();
+        run(&["mkfs.ext4", "-q", at(name).to_str().unwrap()]).unwrap();
+    }
+    let mount =
+        "mount -t overlay o -o lowerdir=$PWD/lower,upperdir=$PWD/upper,workdir=$PWD/work merged";
+    let mount = format!("cd '{}' && {mount}", folder.path().display());
+    if let Err(why) = run(&["sh", "-c", &mount]) {
+        return skip(&why);
+    }
+    let mut results = Vec::new();
+    for (used, target) in [
+        ("merged/up", "upper/up"),
+        ("upper/up", "merged/up"),
+        ("merged/low", "lower/low"),
+    ] {
+        let attach = |name: &str, how: &[&str]| {
+            let path = at(name);
+            let file = [path.to_str().unwrap()];
+            run(&[&["losetup", "--find", "--show"], how, &file].concat()).unwrap()
+        };
+        let (one, other) = (attach(used, &["--read-only"]), attach(target, &[]));
+        let point = at("point");
+        run(&["mount", "-o", "ro", &one, point.to_str().unwrap()]).unwrap();
+        let device = Path::new(&other);
+        let result = write(device, &[device.to_owned()]).map(drop);
+        run(&["umount", point.to_str().unwrap()]).unwrap();
+        let unused = write(device, &[device.to_owned()]).map(drop);
+        for device in [&one, &other] {
+            run(&["losetup", "--detach", device]).unwrap();
+        }
+        results.push((result, unused, one));
+    }
+    run(&["umount", at("merged").to_str().unwrap()]).unwrap();
+    for (refused, unused, one) in results {
+        let expected = format!(
+            "{} is mounted on `{}` (ext4)",
+            &one[5..],
+            at("point").display()
+        );
+        let found = findings(&refusal(refused));
+        assert!(found.contains(&expected), "{found:?}");
+        unused.unwrap();
+    }
+}
+
+#[test]
 fn the_file_of_an_attached_loop_device_is_refused_for_writing_only() {
     let Some(disk) = Loop::blank(16) else { return };
     let refused = refusal(write(&disk.file, &[]));

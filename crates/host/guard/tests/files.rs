@@ -452,6 +452,14 @@ fn the_folders_of_an_overlay_are_found_without_their_paths() {
     for name in ["lower/a", "upper/b"] {
         fs::write(at(name), vec![0; 64 << 10]).unwrap();
     }
+    let born = |name: String| {
+        fs::write(at("upper").join(&name), "x").unwrap();
+        let state = fs::metadata(at("upper").join(&name)).unwrap();
+        (state.created().ok(), at("merged").join(name))
+    };
+    let twins: Vec<_> = (0..1000).map(|number| born(number.to_string())).collect();
+    let mut twins = twins.windows(2).filter(|two| two[0].0 == two[1].0);
+    let twins = twins.next().map(|two| [&two[0].1, &two[1].1]);
     let mount = "mount -t overlay o -o lowerdir=lower,upperdir=upper,workdir=work merged";
     let mount = format!("cd '{}' && {mount}", folder.path().display());
     if let Err(why) = run(&["sh", "-c", &mount]) {
@@ -491,6 +499,11 @@ fn the_folders_of_an_overlay_are_found_without_their_paths() {
         };
         used.push((write(&at(shown), &[at(shown)]), user.id()));
     }
+    // Files that were made at the same time are others.
+    let twin = twins.and_then(|[one, other]| {
+        let _user = User::python("f = open(path, 'r+b')", other)?;
+        Some(write(one, &[]).map(drop))
+    });
     let in_merged = write(&at("merged/b"), &[]).map(drop);
     let device = run(&[
         "losetup",
@@ -526,6 +539,45 @@ fn the_folders_of_an_overlay_are_found_without_their_paths() {
         assert!(found.iter().any(|it| it.contains(&expected)), "{refused}");
     }
     in_merged.unwrap();
+    match twin {
+        Some(admitted) => admitted.unwrap(),
+        None => skip("no files are made at the same time"),
+    }
+}
+
+#[test]
+fn a_mount_that_an_overlay_covers_does_not_hide_its_upper_folder() {
+    if !common::is_root() {
+        return common::skip("only root mounts overlays");
+    }
+    let _alone = common::alone();
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["lower", "upper/in", "work", "merged/in"] {
+        fs::create_dir_all(folder.path().join(name)).unwrap();
+    }
+    let (upper, shown) = ("upper/in/disk.img", "merged/in/disk.img");
+    let [upper, shown] = [upper, shown].map(|name| folder.path().join(name));
+    fs::write(&upper, vec![0; 64 << 10]).unwrap();
+    let mount = format!(
+        "cd '{0}' && mount -t tmpfs t merged/in && mount -t overlay o \
+         -o lowerdir=$PWD/lower,upperdir=$PWD/upper,workdir=$PWD/work merged",
+        folder.path().display()
+    );
+    let mounted = run(&["sh", "-c", &mount]);
+    let user = User::python("f = open(path, 'r+b')", &upper);
+    let result = write(&shown, &[]).map(drop);
+    let point = folder.path().join("merged");
+    let _ = run(&["umount", point.to_str().unwrap()]);
+    let _ = run(&["umount", point.join("in").to_str().unwrap()]);
+    if let Err(why) = mounted {
+        return common::skip(&why);
+    }
+    let Some(user) = user else { return };
+    let expected = format!(
+        "disk.img is open for writing in process {} (python3)",
+        user.id()
+    );
+    assert!(findings(&refusal(result)).contains(&expected));
 }
 
 /// Its users have other paths there.
@@ -616,7 +668,13 @@ fn a_file_that_is_mounted_without_a_loop_device_is_refused() {
     let link = folder.path().join("link.img");
     fs::hard_link(&image, &link).unwrap();
     let results = [&image, &link].map(|path| write(path, std::slice::from_ref(path)));
+    let device = run(&["losetup", "--find", "--show", image.to_str().unwrap()]).unwrap();
+    let device = Path::new(&device);
+    let of_device = write(device, &[device.to_owned()]).map(drop);
+    run(&["losetup", "--detach", device.to_str().unwrap()]).unwrap();
     run(&["umount", point.to_str().unwrap()]).unwrap();
+    let expected = format!("disk.img is mounted on `{}` (erofs)", point.display());
+    assert_eq!(findings(&refusal(of_device))[0], expected);
     for (refused, name) in results.into_iter().zip(["disk.img", "link.img"]) {
         let expected = format!("{name} is mounted on `{}` (erofs)", point.display());
         assert_eq!(findings(&refusal(refused))[0], expected);
@@ -735,10 +793,10 @@ fn as_a_process_of_this_program() {
     }
 }
 
-/// A shell script whose `"$@"` is a process of this program that works on a path, `$0`.
-fn started(script: &str, path: &Path) -> Command {
-    let mut command = Command::new("sh");
-    command.arg("-c").arg(script).arg(path);
+/// A shell script whose `"$@"` is a process of this program that works on a path, `$0`. The words before it start it.
+fn started(before: &[&str], script: &str, path: &Path) -> Command {
+    let mut command = Command::new("env");
+    command.args(before).args(["sh", "-c", script]).arg(path);
     command.arg(std::env::current_exe().unwrap());
     command.args(["as_a_process_of_this_program", "--exact", "--nocapture"]);
     command
@@ -771,11 +829,89 @@ fn what_this_program_inherits_and_what_its_parents_hold_is_not_in_use() {
             &python("fcntl.lockf(f, fcntl.LOCK_EX)"),
             &python("fcntl.fcntl(f, 37, struct.pack('hhqqi', fcntl.F_WRLCK, 0, 0, 0, 0))"),
         ] {
-            let output = started(script, target).output().unwrap();
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(said.contains("admitted"), "{script}: {said}");
+            // As the first process of a namespace, too.
+            let first: &[&str] = &["unshare", "--pid", "--fork", "--mount-proc"];
+            for before in [&[], first] {
+                if !before.is_empty() && !common::is_root() {
+                    continue;
+                }
+                let output = started(before, script, target).output().unwrap();
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(said.contains("admitted"), "{before:?} {script}: {said}");
+            }
         }
     }
+}
+
+#[test]
+fn a_lock_of_a_parent_on_btrfs_is_its_own() {
+    let Some(disk) = Loop::blank(128) else { return };
+    let made = run(&["mkfs.btrfs", "-q", disk.path()]);
+    if let Err(why) = made {
+        return skip(&why);
+    }
+    let mounted = disk.mount();
+    let path = mounted.point.join("disk.img");
+    fs::write(&path, vec![0; 64 << 10]).unwrap();
+    let output = started(&[], "flock -o \"$0\" \"$@\"", &path).output();
+    let said = String::from_utf8(output.unwrap().stderr).unwrap();
+    assert!(said.contains("admitted"), "{said}");
+    let Some(_user) = User::python("f = open(path); fcntl.flock(f, fcntl.LOCK_EX)", &path) else {
+        return;
+    };
+    refusal(write(&path, &[]));
+}
+
+/// Adopted by the first process of a namespace.
+#[test]
+fn a_file_of_the_first_process_that_did_not_start_this_one_is_refused() {
+    if !common::is_root() {
+        return skip("only root makes namespaces");
+    }
+    let _alone = common::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    fs::write(&path, vec![0; 64 << 10]).unwrap();
+    let script = "exec 5<>\"$0\"; setsid --fork \"$@\" 5>&- | cat 5>&-; exit $?";
+    let before = ["unshare", "--pid", "--fork", "--mount-proc"];
+    let output = started(&before, script, &path).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("open for writing in process 1"), "{said}");
+}
+
+#[test]
+fn the_file_of_a_loop_device_is_refused_where_sysfs_or_the_node_is_missing() {
+    let Some(disk) = Loop::blank(16) else { return };
+    let at = |name: &str| disk.folder().join(name);
+    for name in ["volume", "bound"] {
+        fs::create_dir(at(name)).unwrap();
+    }
+    let name = format!("{}.img", disk.name());
+    let path = at("volume").join(&name);
+    fs::hard_link(&disk.file, &path).unwrap();
+    let device = run(&["losetup", "--find", "--show", path.to_str().unwrap()]).unwrap();
+    let (volume, bound) = (at("volume"), at("bound"));
+    let (volume, bound) = (volume.display(), bound.display());
+    let hidden = format!(
+        "mount --bind {volume} {bound}; mount -t tmpfs t {volume}; mount -t tmpfs t {}; mount -t tmpfs t /dev",
+        at("mnt").display()
+    );
+    fs::create_dir(at("mnt")).unwrap();
+    let mut said = Vec::new();
+    for (script, path) in [
+        ("umount -l /sys", &path),
+        (hidden.as_str(), &at("bound").join(&name)),
+    ] {
+        let script = format!("set -e; {script}; exec \"$@\"");
+        let output = started(&["unshare", "--mount"], &script, path).output();
+        said.push(String::from_utf8(output.unwrap().stderr).unwrap());
+    }
+    run(&["losetup", "--detach", &device]).unwrap();
+    let unknown = "its users could not be determined: loop devices in sysfs";
+    assert!(said[0].contains(unknown), "{}", said[0]);
+    assert!(said[0].contains("mounted on /sys"), "{}", said[0]);
+    let disk = format!("it is the disk of {}, attached", &device[5..]);
+    assert!(said[1].contains(&disk), "{}", said[1]);
 }
 
 /// Files that it serves are those of its clients.
@@ -787,7 +923,7 @@ fn a_file_that_this_program_serves_is_refused_and_one_that_it_measures_is_not() 
     fs::write(&path, vec![0; 64 << 10]).unwrap();
     let hold = |orphan: &str| {
         let script = format!("{orphan} \"$@\" serve");
-        let mut child = started(&script, &path).spawn().unwrap();
+        let mut child = started(&[], &script, &path).spawn().unwrap();
         let mut said = [0; 6];
         child
             .stderr
@@ -799,7 +935,7 @@ fn a_file_that_this_program_serves_is_refused_and_one_that_it_measures_is_not() 
         child
     };
     let ask = || {
-        let output = started("exec \"$@\"", &path).output().unwrap();
+        let output = started(&[], "exec \"$@\"", &path).output().unwrap();
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     let mut server = hold("exec");

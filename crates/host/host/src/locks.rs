@@ -16,9 +16,9 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Whether it is on the file with this `st_dev` and inode.
-    pub fn is_on(&self, device: u64, inode: u64) -> bool {
-        (self.device, self.inode) == (DeviceNumber::of(device), inode)
+    /// Whether it is on the file with this device and inode. On btrfs, the device is that of the mount, not `st_dev`.
+    pub fn is_on(&self, device: DeviceNumber, inode: u64) -> bool {
+        (self.device, self.inode) == (device, inode)
     }
 }
 
@@ -33,8 +33,8 @@ pub fn holder(roots: &Roots, file: &File) -> Option<(u32, String)> {
     let metadata = file.metadata().ok()?;
     let own = std::process::id();
     let mut locks = held(roots).into_iter();
-    let lock =
-        locks.find(|lock| lock.is_on(metadata.dev(), metadata.ino()) && lock.process != own)?;
+    let device = DeviceNumber::of(metadata.dev());
+    let lock = locks.find(|lock| lock.is_on(device, metadata.ino()) && lock.process != own)?;
     Some((lock.process, command(roots, lock.process)))
 }
 

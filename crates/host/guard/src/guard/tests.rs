@@ -21,7 +21,8 @@ fn an_unused_file_is_cached_for_half_a_second_and_a_used_file_is_not_cached() {
     let file = Pinned::path(&path).unwrap();
     let guard = Guard::new(host.roots.clone());
     let begin = Instant::now();
-    let at = |ms: u64| guard.file_uses_at(&file, begin + Duration::from_millis(ms));
+    let after = |ms: u64| begin + Duration::from_millis(ms);
+    let at = |ms: u64| guard.file_uses_at(&file, || after(ms));
     assert_eq!(at(0), []);
     host.write("proc/swaps", &swapped);
     // The cached survey is used.
@@ -35,6 +36,14 @@ fn an_unused_file_is_cached_for_half_a_second_and_a_used_file_is_not_cached() {
     host.write("proc/swaps", &swapped);
     assert_eq!(at(1000), []);
     assert_eq!(at(1001), uses);
+    // A survey that takes longer is valid from its end.
+    host.write("proc/swaps", HEAD);
+    let times = std::cell::RefCell::new([2000, 3000].into_iter());
+    let slow = || after(times.borrow_mut().next().unwrap());
+    assert_eq!(guard.file_uses_at(&file, slow), []);
+    host.write("proc/swaps", &swapped);
+    assert_eq!(at(3499), []);
+    assert_eq!(at(3500), uses);
 }
 
 /// A mount of `iodyno serve fs` shows the files of the folder that is its source.
