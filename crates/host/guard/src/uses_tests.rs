@@ -1,6 +1,5 @@
 //! Simulated hosts, and which devices may be written on them.
 
-use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 
 use iodyno_host::fake::FakeHost;
@@ -15,12 +14,7 @@ fn found(setup: Setup, device: &str) -> Vec<String> {
     let host = FakeHost::new();
     setup(&host);
     let survey = Survey::take(&host.roots);
-    let reasons = of(
-        &host.roots,
-        &survey,
-        &host.block(device),
-        &BTreeSet::default(),
-    );
+    let reasons = of(&host.roots, &survey, &host.block(device));
     let mut words: Vec<String> = reasons.iter().map(ToString::to_string).collect();
     words.sort();
     words

@@ -1163,6 +1163,7 @@ fn queue_settings_are_in_force_after_everything_above_was_made_and_are_read_back
 }
 
 #[test]
+#[allow(clippy::print_stderr, reason = "prints why it is skipped")]
 fn queue_settings_that_the_kernel_changes_with_others_are_kept_and_restored() {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");
