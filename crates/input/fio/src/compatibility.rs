@@ -125,7 +125,6 @@ What follows “fio” is its own behaviour. Other rows clarify, warn or refuse.
 | `ioengine=null` with several files and `filesize`, without `size` | whole blocks of each file; fio adds their sizes up first |
 | `ioengine=mmap` with `direct=1` | `direct` has no effect, with a warning; fio: msync(2) after each op |
 | `ioengine=mmap` with `create_on_open=1` | an error: a mapped file cannot grow |
-| `ioengine=mmap` with `loops`, `io_size` or `time_based` | pages are dropped before each pass; in fio they stay, because they are mapped |
 | `create_on_open` with reads and writes | a read beyond the end is an op of 0 bytes; fio: EIO with synchronous engines |
 | `create_fsync=0` | files are synced before their pages are dropped, unless `invalidate=0`; fio leaves dirty pages in the cache |
 | `fill_fs` with `fallocate` | space is reserved, and without it the job fails; fio reserves none |

@@ -373,11 +373,6 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         self.free.pop_back();
         let state = &mut self.slots[slot as usize];
         (state.moved, state.first_submitted) = (0, 0);
-        if state.issue.begins_pass {
-            let file = state.issue.op.file;
-            self.drop_pages(file);
-        }
-        let state = &mut self.slots[slot as usize];
         if let Some(priorities) = &mut self.priorities {
             state.issue.op.priority = priorities.draw(&state.issue);
         }
@@ -395,7 +390,11 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         let issue = &self.slots[slot as usize].issue;
         let at = (issue.op.file, issue.op.offset);
         self.seen.begin(slot, issue.direction, at, now);
-        self.backend.prep(slot, &issue.op);
+        if issue.begins_pass {
+            // After the op counts as in flight: on stuck storage this blocks.
+            self.drop_pages(at.0);
+        }
+        self.backend.prep(slot, &self.slots[slot as usize].issue.op);
         self.in_flight += 1;
         if self.capabilities.submits_apart {
             self.issued.push(slot);

@@ -61,10 +61,10 @@ impl SyncExecutor for MappedFiles {
         }
     }
 
+    // The kernel writes dirty pages back, and keeps those that are mapped. They stay mapped: while a page is read in
+    // again, a frozen file system could block all threads that map memory.
     fn drop_pages(&mut self, file: u32, offset: u64, length: u64) {
-        let (file, mapped) = &self.files[file as usize];
-        mapped.unmap_pages();
-        file::drop_pages(file, offset, length);
+        file::drop_pages(&self.files[file as usize].0, offset, length);
     }
 }
 
@@ -158,13 +158,6 @@ impl MappedFile {
         };
         // SAFETY: our own mapping, whose content the advice does not change.
         unsafe { libc::madvise(self.start.as_ptr().cast(), self.length, advice) };
-    }
-
-    /// Removes all pages from the mapping, without which the kernel keeps them in its cache. A later access maps them
-    /// again, with the data of the file.
-    fn unmap_pages(&self) {
-        // SAFETY: our own mapping, which is shared: nothing that was written to it is lost.
-        unsafe { libc::madvise(self.start.as_ptr().cast(), self.length, libc::MADV_DONTNEED) };
     }
 
     /// msync(MS_SYNC) of the whole mapping: 0, or −errno.
