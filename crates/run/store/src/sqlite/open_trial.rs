@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use super::SqliteStore;
 use super::rows::{conflict, damaged};
 use crate::StoreError;
-use crate::blob::decode;
+use crate::blob::decode_large;
 use crate::error::{OperationError, in_words};
 
 /// A trial that this process writes to.
@@ -88,7 +88,7 @@ impl OpenTrial {
             )?;
             return Ok(false);
         };
-        let stored: T = decode(&stored).map_err(|what| StoreError::Damaged {
+        let stored: T = decode_large(&stored).map_err(|what| StoreError::Damaged {
             path: self.path.clone(),
             what,
         })?;

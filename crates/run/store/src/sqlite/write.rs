@@ -514,7 +514,7 @@ pub(super) fn checked<T: Serialize + DeserializeOwned>(
 ) -> Result<Vec<u8>, StoreError> {
     let not_storable = |source| StoreError::NotStorable { what, source };
     let blob = encode(record).map_err(not_storable)?;
-    decode::<T>(&blob)
+    decode_large::<T>(&blob)
         .map_err(|why| not_storable(serde::ser::Error::custom(why)))
         .map(|_| blob)
 }
