@@ -267,7 +267,8 @@ impl Board {
         }
     }
 
-    /// Removes a queue that has no place taken. Calls `wake` for queues that get places which were passed on to it.
+    /// Removes a queue without commands in flight. Places that other queues passed on to it go to the next waiting
+    /// queues; `wake` is called for each of them.
     pub fn leave(&self, queue: usize, mut wake: impl FnMut(usize)) {
         let bit = 1 << queue;
         for (leg, one) in self.legs.iter().enumerate() {

@@ -18,8 +18,8 @@
 //! sync forks a line at once, because the missing leg may be started elsewhere. Until the first write, the new line is
 //! *unwritten*: its data are those of the line that it was forked from.
 //!
-//! Version 1 has no flags and no right leg, and its log has another format (see `intent`). It is read as a written
-//! line; the first update writes version 2, which older programs refuse.
+//! Version 1 lacks the flags and the right leg, and its log has another format (see `intent`). A superblock of version
+//! 1 counts as one of a line with writes. The first update writes version 2, which older programs refuse.
 //!
 //! ```text
 //!   0  magic, 16 bytes                72  region, bytes (u64)
@@ -568,17 +568,17 @@ mod tests {
         assert_eq!(Geometry::on_legs(DATA, 512), None, "no room for data");
     }
 
-    #[test]
-    fn generations_that_cannot_be_counted_up_are_damage() {
+    /// The superblock of the only leg of a mirror, of line 7, which was forked from line 6 at a generation.
+    fn of_one_leg(generation: u64, forked: u64) -> Superblock {
         let leg = Uuid::from_u128(1);
-        let with = |generation, forked| Superblock {
+        Superblock {
             mirror: Uuid::from_u128(9),
             leg,
             generation,
-            complete: 0,
-            line: u64::MAX,
+            complete: 1,
+            line: 7,
             forks: vec![Fork {
-                line: u64::MAX - 1,
+                line: 6,
                 generation: forked,
             }],
             unwritten: false,
@@ -589,38 +589,23 @@ mod tests {
                 state: LegState::InSync,
                 seen: 0,
             }],
-        };
+        }
+    }
+
+    #[test]
+    fn generations_that_cannot_be_counted_up_are_damage() {
         let read = |superblock: &Superblock| Superblock::decode(&superblock.encode());
-        let last = with(MOST_COUNTED - 1, MOST_COUNTED - 1);
+        let last = of_one_leg(MOST_COUNTED - 1, MOST_COUNTED - 1);
         assert_eq!(read(&last), Ok(last.clone()));
         for (generation, forked) in [(MOST_COUNTED, 1), (u64::MAX - 5, 1), (1, u64::MAX)] {
-            let superblock = with(generation, forked);
+            let superblock = of_one_leg(generation, forked);
             assert_eq!(read(&superblock), Err(Unreadable::Damaged));
         }
     }
 
     #[test]
     fn a_superblock_of_version_1_is_read_as_a_line_that_was_written() {
-        let leg = Uuid::from_u128(1);
-        let superblock = Superblock {
-            mirror: Uuid::from_u128(9),
-            leg,
-            generation: 3,
-            complete: 2,
-            line: 7,
-            forks: vec![Fork {
-                line: 6,
-                generation: 2,
-            }],
-            unwritten: false,
-            source: None,
-            geometry: Geometry::on_legs(64 << 20, 512).expect("long enough"),
-            members: vec![Member {
-                uuid: leg,
-                state: LegState::InSync,
-                seen: 0,
-            }],
-        };
+        let superblock = of_one_leg(3, 2);
         let mut old = superblock.encode();
         put32(&mut old, 16, 1);
         // Version 1 has zeros there, and ignores them.

@@ -831,7 +831,7 @@ impl World {
     fn changed(&mut self, life: &Life, change: Change, result: Result<(), i32>) {
         match (change, result) {
             (Change::Add(disk), Ok(())) => {
-                // A leg that failed immediately has no superblock.
+                // If the leg failed immediately, its superblock was never written.
                 let leaves =
                     |change: &Change| matches!(change, Change::Remove(other) if *other == disk);
                 if self.calm && !life.changes.values().any(leaves) {

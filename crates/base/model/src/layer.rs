@@ -105,7 +105,7 @@ pub enum Layer {
 /// What a layer gives to the one above it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// Nothing: there is no layer.
+    /// Nothing, below the first layer.
     Nothing,
     /// A folder.
     Folder,

@@ -142,8 +142,8 @@ fn needed(workload: &Workload, on_devices: bool) -> u64 {
     }
 }
 
-/// A key for the files of a job, and their size, bytes. `None`: the job has no files, or their size depends on the
-/// target.
+/// A key that identifies the files of a job, and their total size in bytes. `None` for a job without files, or if the
+/// size depends on the target.
 fn of_job(job: &Job, on_devices: bool) -> Option<(String, u64)> {
     match &job.work {
         Work::Blocks(blocks) => {

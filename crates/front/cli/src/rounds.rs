@@ -99,7 +99,7 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
     }
     let default = match plan.cells() {
         1 => 1,
-        // There are no comparable sides.
+        // The configurations cannot be compared with each other.
         _ if unlike && !args.aa => 1,
         _ => iodyno_judge::default_rounds(iodyno_judge::primaries(&plan), alpha(&plan)),
     };

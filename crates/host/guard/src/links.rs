@@ -77,8 +77,8 @@ fn by_others(path: &Path, state: &Stat) -> Option<Reason> {
     })
 }
 
-/// Refuses a path whose last component is, or leads to, a symlink that another user may have created. Nothing has to exist at the
-/// path.
+/// Refuses a path whose last component is, or leads to, a symlink that another user may have created. The path may not
+/// exist.
 ///
 /// # Errors
 /// Such a symlink.

@@ -70,7 +70,7 @@ impl Overlay {
         }
     }
 
-    /// Whether a folder above a path can be the upper one: the root of the mount has the same times of birth and change.
+    /// Whether a folder above a path can be the upper one: its times of birth and change are those of the mount's root.
     fn seems_above(&self, path: &Path) -> bool {
         let number = |of: &Statx| (of.stx_dev_major, of.stx_dev_minor);
         let within = |of: &Statx| number(of) == (self.number.major, self.number.minor);

@@ -80,6 +80,8 @@ impl Case {
         blocks.engine.batch_submit = self.batch;
         blocks.engine.direct = self.direct;
         blocks.passes.time_based = true;
+        // Cached reads find their pages.
+        blocks.files.invalidate = false;
         job.end.ops = Some(self.ops);
         let mut options = std::fs::OpenOptions::new();
         options.read(true);

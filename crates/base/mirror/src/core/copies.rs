@@ -141,7 +141,7 @@ impl Mirror {
         self.end_task(task);
     }
 
-    /// The regions of a copy are no longer copied by it. Returns why, where, and how many bytes it copied.
+    /// Releases the regions that a copy task held. Returns its reason, its position and the bytes it has copied.
     fn leave_copy(&mut self, task: u32) -> (Reason, u64, u32) {
         let Work::Copy {
             reason,

@@ -241,7 +241,7 @@ pub enum Order {
         /// The numbers of its buffers.
         legs: LegSet,
     },
-    /// The buffers of a task are no longer needed.
+    /// The task has ended: its buffers can be reused.
     Free {
         /// The task.
         task: u32,

@@ -18,7 +18,7 @@ pub struct Stored {
 pub(super) struct Leg {
     pub(super) state: LegState,
     pub(super) online: bool,
-    /// It is no longer in the table.
+    /// It was removed from the table of legs.
     pub(super) removed: bool,
     /// Its storage is given, so it may be re-added.
     pub(super) given: bool,

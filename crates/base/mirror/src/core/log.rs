@@ -71,7 +71,7 @@ impl Mirror {
         })
     }
 
-    /// Fails the writes that wait for a log block that is no longer written.
+    /// Fails the writes that wait for log blocks if no write of these blocks is in flight.
     pub(super) fn fail_waiting(&mut self, orders: &mut Vec<Order>) {
         for block in 0..self.log.len() {
             while self.log[block].writing.is_none()

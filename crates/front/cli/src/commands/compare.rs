@@ -137,7 +137,7 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         }
         CompareFormat::Text => {
             let text = result_text(&judged, &shown, context.style_out());
-            // Results of single jobs or nodes have no separate host data.
+            // Host data are recorded for whole trials, not for single jobs or nodes.
             let why = match by {
                 (false, false) => {
                     reasons(&store, &runs, &comparison.question, context.style_out())?

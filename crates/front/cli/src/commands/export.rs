@@ -233,7 +233,7 @@ fn rename(unfinished: &Path, path: &Path) -> io::Result<()> {
     match fs::hard_link(unfinished, path) {
         Ok(()) => fs::remove_file(unfinished),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(error),
-        // Some file systems have no hard links.
+        // Some file systems do not support hard links.
         Err(_) => fs::rename(unfinished, path),
     }
 }

@@ -140,7 +140,7 @@ fn unknown(name: &str, names: &BTreeSet<String>) -> Failure {
     Failure::input(vec![Diagnostic::error(message).hint(hint)])
 }
 
-/// Why a stored workload has no history.
+/// The error for a workload whose stored trials do not form a history.
 fn nothing(args: &HistoryArgs, trials: &[Observation]) -> Failure {
     let workload = &args.workload;
     let counting = || trials.iter().filter(|trial| trial.unusable.is_none());

@@ -800,7 +800,7 @@ fn places(
     })
 }
 
-/// The row and the column of a trial; `None` if it has no place in the comparison.
+/// The row and column of a trial in the comparison; `None` if it is not part of it.
 fn compared_at(trial: &Observation, comparison: &Comparison) -> Option<Place> {
     let question = &comparison.question;
     let name = trial.dimension(&question.columns);

@@ -259,7 +259,7 @@ fn traces(folder: &Path, tokens: &BTreeSet<String>) -> Vec<String> {
     let pools = pools.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let pools = pools.unwrap_or_default();
     found.extend(pools.lines().filter(|line| ours(line)).map(str::to_owned));
-    // A limit of a loop device that is no longer attached.
+    // Limits of loop devices that are detached.
     let limits = "/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device";
     let limits = fs::read_to_string(limits).unwrap_or_default();
     let limited = limits.lines().filter_map(|line| line.split_once(' '));

@@ -149,7 +149,7 @@ fn file_name(line: &str) -> Option<&str> {
     line.strip_suffix("`:")?.rsplit('`').next()
 }
 
-/// The part of a line of output that is the same on every host: the first word, or the whole line if it has no number.
+/// The part of a line of output that every host prints: its first word, or the whole line if it contains no digit.
 /// Any verdict equals any other.
 fn shape(line: &str) -> String {
     let first = line.split_whitespace().next().unwrap_or_default();

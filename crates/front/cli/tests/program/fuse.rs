@@ -73,7 +73,7 @@ fn bytes_are_on_every_leg(transport: &str) {
     assert!(file.set_len(4 * MIB).is_err());
     let beyond = file.write_at(&[1; 512], 8 * MIB).unwrap_err();
     assert_eq!(beyond.kind(), std::io::ErrorKind::StorageFull);
-    // A second server is refused: the file is no longer empty, and the mirror is in use.
+    // A second server is refused: the mounted file has content, and the legs are in use.
     let second = home.iodyno(&[
         "serve", "mirror", "--leg", "a", "--leg", "b", "--fuse", "disk",
     ]);

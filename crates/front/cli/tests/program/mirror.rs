@@ -340,7 +340,7 @@ fn a_client_beyond_the_limit_is_refused_and_reported_once() {
     leg(&home, "a", 9);
     mirror(&home, &["create", "a"]).succeeds();
     let running = serve(&home, &["a"], &[]);
-    let connect = || UnixStream::connect(home.work().join("s")).unwrap();
+    let connect = || crate::harness::connect(&home.work().join("s")).unwrap();
     let greeted = |stream: &mut UnixStream| stream.read_exact(&mut [0; 18]).is_ok();
     let mut clients: Vec<UnixStream> = (0..64).map(|_| connect()).collect();
     assert!(clients.iter_mut().all(greeted));
@@ -476,7 +476,7 @@ fn legs_are_added_replaced_removed_and_compared_while_they_are_served() {
     mirror(&home, &["status", "a", "b"]).exits(0);
     assert!(data(&paths[0]) == bytes);
     assert!(data(&paths[1]) == bytes);
-    // The removed file is no longer a leg.
+    // The removed file is refused as a leg.
     for name in ["c", "d"] {
         home.iodyno(&["serve", "mirror", "--socket", "s", "--leg", name])
             .exits(2)
@@ -694,7 +694,7 @@ fn a_leg_that_was_dropped_and_is_not_what_it_was_any_more_is_copied_to_completel
         let running = serve(&home, &["a", "small/b"], &[]);
         let mut bytes = noise(41, 32 * MIB as usize);
         client(&home).write(0, &bytes[..16 * MIB as usize]);
-        // Its regions are no longer marked.
+        // The clean stop clears the marks of the written regions.
         stop(running);
         // Half of the leg is on a disk that is full now.
         assert!(small.mount("remount,size=20m"));
@@ -855,7 +855,7 @@ fn a_client_that_breaks_the_protocol_ends_its_own_connection_only() {
     let running = serve(&home, &["a"], &[]);
     let mut good = client(&home);
     for garbage in [&[0xff; 100][..], b"\0\0\0\x03GET / HTTP/1.1\r\n\r\n"] {
-        let mut stream = UnixStream::connect(crate::harness::short(&home.work(), "s")).unwrap();
+        let mut stream = crate::harness::connect(&home.work().join("s")).unwrap();
         let _ = stream.write_all(garbage);
         let mut answer = Vec::new();
         // The server closes the connection.

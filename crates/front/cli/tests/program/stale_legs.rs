@@ -939,7 +939,7 @@ fn dropped_and_restored(home: &Home) -> Option<(SmallDisk, Running, Vec<u8>)> {
     let running = serve(home, &["a", "small/b"], &[]);
     client(home).write(0, &bytes[..half]);
     stop(running);
-    // These regions are no longer marked. Half of the leg is on a disk that is full now.
+    // The clean stop has cleared the marks. From here on, the disk below half of the leg is full.
     assert!(small.mount("remount,size=20m"));
     let running = serve(home, &["a", "small/b"], &[]);
     let mut client = client(home);
@@ -1163,8 +1163,8 @@ fn degraded_starts_with_writes_on_both_sides_are_a_split_brain_that_the_hint_res
     stage.is_right();
 }
 
-/// How three legs with a split brain come about: `a` is on one side, `b` and `c` on the other. Returns what `a` has; the
-/// stage has what the others have.
+/// Brings about a split brain of three legs: `a` is on one side, `b` and `c` on the other. Returns the content of `a`.
+/// The stage expects that of the others.
 type Split = fn(&mut Stage) -> Vec<u8>;
 
 const STARTED_WITHOUT_EACH_OTHER: Split = |stage| {

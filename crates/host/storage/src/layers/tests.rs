@@ -1184,7 +1184,7 @@ fn queue_settings_that_the_kernel_changes_with_others_are_kept_and_restored() {
     let queue = Path::new("/sys/class/block")
         .join(device.trim_start_matches("/dev/"))
         .join("queue");
-    // The kernel resets the read-ahead when one of the others is written. Each with its value before, and the wanted one.
+    // The kernel resets the read-ahead when one of the others is written. Each: name, value before, wanted value.
     let of_queue = [
         ("add_random", "1", "0"),
         ("read_ahead_kb", "68", "64"),
