@@ -26,6 +26,7 @@ use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::segment::Segment;
 use crate::zlib::{Deflater, Inflater};
@@ -67,6 +68,16 @@ pub(crate) fn text(record: &impl Serialize) -> Result<String, serde_json::Error>
     let mut text = Vec::new();
     serde_json::to_writer(&mut text as &mut dyn Write, record)?;
     String::from_utf8(text).map_err(serde::ser::Error::custom)
+}
+
+/// A record as a document.
+pub(crate) fn document(record: &impl Serialize) -> Result<Value, serde_json::Error> {
+    serde_json::from_slice(text(record)?.as_bytes())
+}
+
+/// The record of a document. It is read as text is: each further kind of reader compiles all of `model` again.
+pub(crate) fn of_document<T: DeserializeOwned>(value: &Value) -> Result<T, serde_json::Error> {
+    serde_json::from_slice(text(value)?.as_bytes())
 }
 
 /// Decodes a record. Its text is held in memory.

@@ -14,6 +14,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::StoreError;
+use crate::blob::{document, of_document};
 
 /// A record without its secrets.
 pub(crate) fn without<T: Serialize + DeserializeOwned + Clone>(
@@ -30,12 +31,12 @@ fn changed<T: Serialize + DeserializeOwned + Clone>(
     change: &dyn Fn(&mut Value),
 ) -> Result<T, StoreError> {
     let failed = |source| StoreError::NotStorable { what, source };
-    let whole = serde_json::to_value(record).map_err(failed)?;
+    let whole = document(record).map_err(failed)?;
     let mut value = whole.clone();
     change(&mut value);
     match value == whole {
         true => Ok(record.clone()),
-        false => serde_json::from_value(value).map_err(failed),
+        false => of_document(&value).map_err(failed),
     }
 }
 
@@ -356,10 +357,9 @@ pub(crate) fn same<T: Serialize + PartialEq>(
     one: &T,
     other: &T,
 ) -> Result<bool, StoreError> {
-    let document = |record: &T| {
-        serde_json::to_value(record).map_err(|source| StoreError::NotStorable { what, source })
-    };
-    Ok(one == other || alike(&document(one)?, &document(other)?))
+    let of =
+        |record: &T| document(record).map_err(|source| StoreError::NotStorable { what, source });
+    Ok(one == other || alike(&of(one)?, &of(other)?))
 }
 
 fn alike(one: &Value, other: &Value) -> bool {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::StoreError;
-use crate::blob::{decode, encode};
+use crate::blob::{decode, encode, of_document};
 use crate::error::OperationError;
 
 /// Schema 4: plans in the form of [`SCHEMA`] 2. A plan that cannot be read is left unchanged, and is reported as
@@ -59,7 +59,7 @@ fn plan(mut value: Value) -> Result<Plan, String> {
         }
         value["schema"] = SCHEMA.into();
     }
-    serde_json::from_value(value).map_err(|error| error.to_string())
+    of_document(&value).map_err(|error| error.to_string())
 }
 
 /// Reads a plan of any version, as [`plan`] does.

@@ -7,7 +7,7 @@
 //! (`LegQueue`), which limits, sorts and merges reads and writes of data; flushes and blocks of the superblock and
 //! the log bypass it.
 //!
-//! # What must hold
+//! # Invariants
 //!
 //! - An op owns a slot of the ring with its buffer until the kernel returns it. Ops that the mirror gave up keep
 //!   theirs, and what they read is dropped: no buffer of a client is ever given to the kernel.

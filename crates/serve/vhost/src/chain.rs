@@ -6,26 +6,26 @@ use vm_memory::{Address, Bytes, GuestAddress, GuestMemoryMmap};
 /// A table of descriptors in the memory of a client.
 #[derive(Debug, Clone, Copy)]
 pub struct DescriptorTable {
-    /// Where it begins.
+    /// Its start address.
     pub start: GuestAddress,
     /// Its entries.
     pub size: u16,
 }
 
-/// A part of a request in the memory of a client, which need not share this memory.
+/// A part of a request in a client's memory. The client may not share this memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// Where it begins.
+    /// Its start address.
     pub start: GuestAddress,
     /// Bytes.
     pub length: u32,
-    /// The device writes it.
+    /// Whether the device writes it.
     pub writable: bool,
 }
 
-/// Calls `visit` for each part of the chain that begins with the descriptor `head`: first those that the device reads,
-/// then those that it writes. `None`: the chain is a loop, leaves its table or the memory, has another order, or is
-/// longer than VIRTIO permits (4 GiB); or `visit` returned `None`. Some parts were visited before.
+/// Calls `visit` for each part of the chain that begins with the descriptor `head`: first the parts that the device
+/// reads, then those that it writes. `None`: `visit` returned `None`, or the chain is a loop, leaves its table or the
+/// memory, has another order, or is longer than 4 GiB, the limit of VIRTIO. Some parts may have been visited by then.
 pub fn visit_chain(
     memory: &GuestMemoryMmap,
     mut table: DescriptorTable,
@@ -35,7 +35,7 @@ pub fn visit_chain(
     let entry = size_of::<Descriptor>() as u32;
     let (mut next, mut indirect) = (head, false);
     let (mut bytes, mut writes) = (0u32, false);
-    // More descriptors than the table has are a loop.
+    // A chain with more descriptors than the table has is a loop.
     let mut rest = table.size;
     loop {
         if rest == 0 || next >= table.size {
@@ -44,7 +44,7 @@ pub fn visit_chain(
         let at = (table.start).checked_add(u64::from(next) * u64::from(entry))?;
         let descriptor: Descriptor = memory.read_obj(at).ok()?;
         if descriptor.refers_to_indirect_table() {
-            // The rest of the chain is there. A table refers to no other one.
+            // The rest of the chain is in the indirect table, which must not refer to another one.
             if indirect || !descriptor.len().is_multiple_of(entry) {
                 return None;
             }
@@ -116,7 +116,7 @@ mod tests {
         let other = [
             (3, 4, NEXT, 2),
             (0, 0, 0, 0),
-            // Empty parts are parts.
+            // Empty parts count too.
             (5, 0, NEXT | WRITE, 1),
         ];
         assert_eq!(parts(&table[1..], &other), None, "read after written");
@@ -161,7 +161,7 @@ mod tests {
         ] {
             assert_eq!(parts(&table, &other), None, "{what}");
         }
-        // The rules permit a byte less.
+        // The limit is a byte less.
         let longest = [(0, 1 << 31, NEXT, 1), (0, (1 << 31) - 1, WRITE, 0)];
         assert_eq!(parts(&longest, &[]).map(|parts| parts.len()), Some(2));
         assert_eq!(

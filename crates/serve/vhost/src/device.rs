@@ -26,61 +26,61 @@ const F_INDIRECT: u64 = 1 << 28;
 const F_EVENT_INDEX: u64 = 1 << 29;
 const F_VERSION_1: u64 = 1 << 32;
 
-/// A device of one front end: threads that process the requests of its rings. Numbers of rings are less than
-/// [`Device::RINGS`]. An error ends the connection.
+/// A device for one front end: threads that process the requests of its rings. Rings are numbered from 0 to
+/// [`Device::RINGS`] − 1. An error ends the connection.
 pub trait Device {
     /// The number of its rings.
     const RINGS: u16;
-    /// Features of the protocol that it has beside those of the core.
+    /// Features of the protocol that it supports in addition to those of the core.
     const PROTOCOL: VhostUserProtocolFeatures;
 
-    /// Features that it offers beside those of the core.
+    /// Features that it offers in addition to those of the core.
     fn features(&self) -> u64;
 
-    /// Does something with a ring between two requests, with the memory that this ring uses.
+    /// Calls a function with a ring and the memory that it uses, between two requests.
     fn with_ring<T: Send + 'static>(
         &mut self,
         number: usize,
         work: impl FnOnce(&mut Ring, &GuestMemoryMmap) -> Result<T> + Send + 'static,
     ) -> Result<T>;
 
-    /// Calls [`Ring::start`], and processes the requests of the ring from now on.
+    /// Calls [`Ring::start`], and starts processing the requests of the ring.
     fn start(&mut self, number: usize, kick: File) -> Result<()>;
 
-    /// Calls [`Ring::stop`], and returns when all requests of the ring in flight were answered.
+    /// Calls [`Ring::stop`], and returns after all requests of the ring in flight are answered.
     fn stop(&mut self, number: usize) -> Result<()>;
 
-    /// Uses this memory in place of earlier memory. All requests in flight were answered, and no thread has the earlier
-    /// memory when this returns.
+    /// Replaces the memory. When this returns, all requests in flight are answered, and no thread uses the earlier
+    /// memory.
     fn set_memory(&mut self, memory: &ClientMemory) -> Result<()>;
 
-    /// The features that the client has chosen.
+    /// Sets the features that the client has chosen.
     fn set_features(&mut self, features: u64) -> Result<()>;
 
-    /// Forgets what the client has chosen beside features.
+    /// Resets what the client has chosen, except for features.
     fn reset(&mut self) {}
 
-    /// A part of its configuration.
+    /// Reads a part of its configuration.
     fn config(&self, _offset: usize, _length: usize) -> Result<Vec<u8>> {
         unsupported()
     }
 
-    /// The client writes a part of its configuration.
+    /// Writes a part of its configuration for the client.
     fn set_config(&mut self, _offset: usize, _bytes: &[u8]) -> Result<()> {
         unsupported()
     }
 
-    /// Records requests in flight from now on. All earlier ones were answered.
+    /// Starts recording requests in flight. All earlier requests are answered.
     fn set_record(&mut self, _record: InFlightRecord) -> Result<()> {
         unsupported()
     }
 
-    /// Where it marks the memory that it changes.
+    /// Sets the log in which it marks the memory that it writes.
     fn set_dirty_log(&mut self, _log: DirtyLog) -> Result<()> {
         unsupported()
     }
 
-    /// Begins to save its state to a pipe, or to load it from there.
+    /// Starts saving its state to a pipe, or loading it from one.
     fn transfer_state(
         &mut self,
         _direction: VhostTransferStateDirection,
@@ -90,12 +90,12 @@ pub trait Device {
         unsupported()
     }
 
-    /// Waits until its state was transferred.
+    /// Blocks until its state is transferred.
     fn check_state(&mut self) -> Result<()> {
         unsupported()
     }
 
-    /// The connection has ended. When this returns without an error, no thread has memory of the client.
+    /// Ends the device after the connection. When this returns without an error, no thread uses the client's memory.
     fn end(&mut self) -> io::Result<()>;
 }
 
@@ -103,10 +103,10 @@ fn unsupported<T>() -> Result<T> {
     Err(Error::InvalidOperation("not supported"))
 }
 
-/// Answers the messages of a front end until it leaves, and ends the device then. `after` is called after each message.
+/// Answers the messages of a front end until it disconnects, then ends the device. Calls `after` after each message.
 ///
 /// # Errors
-/// Those of the connection, of what the front end asks for, and of [`Device::end`].
+/// Those of the connection, of the front end's requests, and of [`Device::end`].
 pub fn serve<D: Device>(
     stream: UnixStream,
     device: D,
@@ -137,14 +137,14 @@ pub fn serve<D: Device>(
     ended
 }
 
-/// What a front end has set up.
+/// The state that a front end has set up.
 struct Session<D> {
     device: D,
     owned: bool,
     memory: ClientMemory,
 }
 
-/// The number of a ring that the device has.
+/// The number of a ring, if the device has it.
 fn number<D: Device>(index: u32) -> Result<usize> {
     match index < u32::from(D::RINGS) {
         true => Ok(index as usize),
@@ -193,7 +193,7 @@ impl<D: Device> Session<D> {
     }
 }
 
-/// Queues and descriptors of a record of requests in flight.
+/// The numbers of queues and descriptors of a record of requests in flight.
 fn record_size<D: Device>(record: &VhostUserInflight) -> Result<(u16, u16)> {
     let (queues, descriptors) = (record.num_queues, record.queue_size);
     match (1..=D::RINGS).contains(&queues) && (1..=MOST_DESCRIPTORS).contains(&descriptors) {
@@ -236,7 +236,7 @@ impl<D: Device> VhostUserBackendReqHandlerMut for Session<D> {
         }
         self.use_features(features)?;
         if features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() == 0 {
-            // Then there are no messages that enable rings.
+            // Without this feature, no message enables rings.
             for index in 0..u32::from(D::RINGS) {
                 self.change(index, |ring| ring.enabled = true)?;
             }
@@ -310,7 +310,7 @@ impl<D: Device> VhostUserBackendReqHandlerMut for Session<D> {
     }
 
     fn set_vring_kick(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        // Without one the ring would have to be polled.
+        // A ring without an event would have to be polled.
         let Some(kick) = event(file)? else {
             return unsupported();
         };

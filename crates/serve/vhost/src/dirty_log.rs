@@ -1,6 +1,6 @@
-//! The pages of a client's memory that its server has written, for a front end that copies this memory while requests
-//! are worked: a bitmap that both share (SET_LOG_BASE and `VHOST_F_LOG_ALL` of vhost-user), a bit for each page of 4
-//! KiB.
+//! The log of the pages that a device has written in a client's memory. A front end needs it to copy this memory while
+//! the device processes requests. Device and front end share a bitmap with a bit for each page of 4 KiB (SET_LOG_BASE
+//! and `VHOST_F_LOG_ALL` of vhost-user).
 
 use std::fs::File;
 use std::io;
@@ -20,7 +20,7 @@ pub struct DirtyLog {
 }
 
 impl DirtyLog {
-    /// Maps a bitmap that is in a file.
+    /// Maps a bitmap in a file.
     ///
     /// # Errors
     /// As mmap(2); the file is shorter.
@@ -30,7 +30,7 @@ impl DirtyLog {
         Ok(DirtyLog { bits })
     }
 
-    /// Bytes from an address on were written. What the bitmap does not cover is left out.
+    /// Marks bytes from an address on as written. Pages beyond the bitmap are ignored.
     pub fn mark(&self, start: GuestAddress, length: usize) {
         let Some(last) = (length as u64).checked_sub(1) else {
             return;

@@ -1,14 +1,14 @@
-//! The record of requests in flight in memory that the client keeps, so that a server that takes the place of one that
-//! was killed carries them out (INFLIGHT_SHMFD of vhost-user, split rings).
+//! The record of requests in flight, in memory that the client keeps (INFLIGHT_SHMFD of vhost-user, split rings). A
+//! server that replaces a killed one reads it, and carries out these requests again.
 //!
 //! Source: "Inflight I/O tracking" of QEMU's "Vhost-user Protocol". The memory has a region for each queue: a header,
 //! and an entry for each descriptor that may begin a chain.
 //!
-//! # What must hold
+//! # Invariants
 //!
-//! - The entry of a request is marked before anything of it is done, and the mark is removed after the client can see
-//!   that it has ended. What ended between the two last steps is found by the index of the used ring.
-//! - What is read from the memory is not trusted: the client may write anything there.
+//! - The entry of a request is marked before any work on it, and unmarked after the client can see its end. The index
+//!   of the used ring shows which requests ended between the last two steps.
+//! - The content of the memory is not trusted: the client may write anything there.
 
 use std::fs::File;
 use std::io;
@@ -26,17 +26,17 @@ const ENTRY: usize = 16;
 /// Regions begin at multiples of it, bytes.
 const ALIGNMENT: usize = 64;
 const VERSION: u16 = 1;
-/// Where the fields of a header are.
+/// Offsets of the fields of a header, bytes.
 const H_VERSION: usize = 8;
 const H_DESCRIPTORS: usize = 10;
 const H_LAST: usize = 12;
 const H_USED: usize = 14;
-/// And those of an entry.
+/// Offsets of the fields of an entry, bytes.
 const E_IN_FLIGHT: usize = 0;
 const E_NEXT: usize = 6;
 const E_COUNTER: usize = 8;
 
-/// See the module. Its clones are the same memory, for threads that have different queues.
+/// The record; see the module. Clones share the memory, and serve threads with different queues.
 #[derive(Debug, Clone)]
 pub struct InFlightRecord {
     map: Arc<MmapRegion>,
@@ -60,10 +60,10 @@ impl InFlightRecord {
         Ok((record, file, length))
     }
 
-    /// The record in a file. One that is all zeros is new.
+    /// Maps the record in a file. A record of zeros is new.
     ///
     /// # Errors
-    /// It is too short, or of another version or size; those of mmap(2).
+    /// The file is too short, or has another version or size; those of mmap(2).
     pub fn open(
         file: File,
         offset: u64,
@@ -117,7 +117,7 @@ impl InFlightRecord {
         queue < self.queues && head < self.descriptors
     }
 
-    /// A request begins.
+    /// Records that a request begins.
     pub fn begins(&mut self, queue: u16, head: u16) {
         if self.has(queue, head) {
             self.counter += 1;
@@ -126,7 +126,7 @@ impl InFlightRecord {
         }
     }
 
-    /// A request has ended, and the client will see it.
+    /// Records that a request has ended. The client cannot see it yet.
     pub fn ends(&self, queue: u16, head: u16) {
         if self.has(queue, head) {
             let last = self.load::<AtomicU16>(queue, H_LAST);
@@ -135,7 +135,7 @@ impl InFlightRecord {
         }
     }
 
-    /// The client can see that a request has ended, by this index of the used ring.
+    /// Records that the client can see the end of a request, by this index of the used ring.
     pub fn ended(&self, queue: u16, head: u16, used: u16) {
         if self.has(queue, head) {
             self.store::<AtomicU8>(queue, entry(head) + E_IN_FLIGHT, 0);
@@ -143,13 +143,13 @@ impl InFlightRecord {
         }
     }
 
-    /// The requests in flight of a queue whose used ring has this index, in order of arrival: they have to be carried
-    /// out again.
+    /// The requests in flight of a queue whose used ring has this index, in order of arrival. The device must carry
+    /// them out again.
     pub fn left(&mut self, queue: u16, used: u16) -> Vec<u16> {
         if queue >= self.queues {
             return Vec::new();
         }
-        // What the client can see has ended, but the mark was not removed.
+        // The client can see the end of these, but their marks were not removed.
         let unmarked = used.wrapping_sub(self.load::<AtomicU16>(queue, H_USED));
         let mut head = self.load::<AtomicU16>(queue, H_LAST);
         for _ in 0..unmarked.min(self.descriptors) {

@@ -11,7 +11,7 @@ use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, Mmap
 /// Regions of memory that a client may share.
 pub(crate) const MOST_REGIONS: u64 = 509;
 
-/// The memory that a client shares. Its clones are the same memory, which stays mapped as long as there is one of them.
+/// The memory that a client shares. Clones share the mapping, which lives as long as the last of them.
 #[derive(Debug, Default, Clone)]
 pub struct ClientMemory {
     memory: GuestMemoryMmap,
@@ -20,7 +20,7 @@ pub struct ClientMemory {
 
 #[derive(Debug, Clone, Copy)]
 struct Range {
-    /// Where the client itself has it.
+    /// Its address in the client's process.
     user: u64,
     guest: u64,
     length: u64,
@@ -32,10 +32,10 @@ impl ClientMemory {
         &self.memory
     }
 
-    /// The guest's address for one of the client.
+    /// Translates an address of the client's process to one of the guest.
     ///
     /// # Errors
-    /// It is not in this memory.
+    /// The address is not in this memory.
     pub(crate) fn address(&self, user: u64) -> Result<GuestAddress> {
         let address = self.ranges.iter().find_map(|range| {
             let within = user.checked_sub(range.user)?;
@@ -44,12 +44,12 @@ impl ClientMemory {
         address.map(GuestAddress).ok_or(Error::InvalidParam)
     }
 
-    /// Maps all the memory of a client, in place of earlier memory.
+    /// Maps all the memory of a client, and unmaps earlier memory.
     ///
     /// # Errors
     /// It cannot be mapped, or regions overlap.
     pub(crate) fn of(regions: &[VhostUserMemoryRegion], files: Vec<File>) -> Result<ClientMemory> {
-        // They may come in any order.
+        // The front end may send them in any order.
         let mut regions: Vec<_> = regions.iter().zip(files).collect();
         regions.sort_by_key(|(region, _)| region.guest_phys_addr);
         let mapped = regions.into_iter();
@@ -77,7 +77,7 @@ impl ClientMemory {
     /// Removes a region.
     ///
     /// # Errors
-    /// There is no such region.
+    /// The region does not exist.
     pub(crate) fn remove(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
         let start = GuestAddress(region.guest_phys_addr);
         let (memory, _) =

@@ -1,4 +1,4 @@
-//! A ring of a client: its places, its events, and the requests in flight.
+//! A ring of a client: its addresses, its events, and the requests in flight.
 
 use std::fs::File;
 use std::io;
@@ -24,19 +24,19 @@ pub struct Ring {
     kick: Option<Arc<File>>,
     pub(crate) call: Option<Arc<File>>,
     pub(crate) error: Option<File>,
-    /// The client gave addresses.
+    /// Whether the client has set the addresses.
     pub(crate) placed: bool,
     pub(crate) enabled: bool,
     pub(crate) broken: bool,
     /// Requests in flight, by the head of their chain, and their number.
     in_flight: Box<[bool]>,
     count: usize,
-    /// Chains were given back since the client was notified.
+    /// Whether chains were returned since the last notification of the client.
     answered: bool,
 }
 
 impl Ring {
-    /// A ring that does not run.
+    /// A stopped ring.
     pub fn new() -> io::Result<Ring> {
         Ok(Ring {
             queue: Queue::new(MOST_DESCRIPTORS).map_err(io::Error::other)?,
@@ -62,7 +62,7 @@ impl Ring {
         }
     }
 
-    /// Sets the places of its table and of the available and the used ring. What broke it is over.
+    /// Sets the addresses of its table and of the available and the used ring. A broken ring works again.
     pub(crate) fn place(
         &mut self,
         memory: &GuestMemoryMmap,
@@ -79,9 +79,9 @@ impl Ring {
         Ok(())
     }
 
-    /// It has stopped. Returns where it continues.
+    /// Resets the ring after its stop. Returns the index at which it continues.
     pub(crate) fn disconnect(&mut self, memory: &GuestMemoryMmap) -> u16 {
-        // A device may notify the client when a batch ends. There is no event then.
+        // A device may notify the client when a batch ends. By then the event is gone.
         signal(self.event(memory));
         (self.kick, self.call) = (None, None);
         self.queue.next_avail()
@@ -89,28 +89,28 @@ impl Ring {
 
     // ---- For devices ----
 
-    /// Begins to run, or continues with another event.
+    /// Starts the ring, or continues with another event.
     pub fn start(&mut self, kick: File) {
         self.kick = Some(Arc::new(kick));
         self.queue.set_ready(true);
     }
 
-    /// No more requests are taken.
+    /// Stops taking requests.
     pub fn stop(&mut self) {
         self.queue.set_ready(false);
     }
 
-    /// Whether it was started and not stopped.
+    /// Whether the ring is started.
     pub fn is_started(&self) -> bool {
         self.queue.ready()
     }
 
-    /// Whether requests are taken.
+    /// Whether the ring takes requests.
     pub fn runs(&self) -> bool {
         self.placed && self.enabled && self.kick.is_some() && self.queue.ready() && !self.broken
     }
 
-    /// The event by which the client says that there are requests.
+    /// The event by which the client announces requests.
     pub fn kick(&self) -> Option<&Arc<File>> {
         self.kick.as_ref()
     }
@@ -123,7 +123,7 @@ impl Ring {
         }
     }
 
-    /// Where the client sees which requests have ended.
+    /// The address of the used ring, in which the client finds completed requests.
     pub fn used_ring(&self) -> GuestAddress {
         GuestAddress(self.queue.used_ring())
     }
@@ -143,13 +143,13 @@ impl Ring {
         self.in_flight.get(usize::from(head)) == Some(&true)
     }
 
-    /// The client broke the rules.
+    /// Marks the ring as broken: the client broke the rules.
     pub fn give_up(&mut self) {
         self.broken = true;
         signal(self.error.as_ref());
     }
 
-    /// Takes the next request: the head of its chain. `None`: there is none, or the client broke the rules.
+    /// Takes the next request, and returns the head of its chain. `None`: there is none, or the client broke the rules.
     pub fn take(&mut self, memory: &GuestMemoryMmap) -> Option<u16> {
         let head = match self.queue.iter(memory) {
             Ok(mut chains) => chains.next()?.head_index(),
@@ -161,8 +161,7 @@ impl Ring {
         self.claim(head).then_some(head)
     }
 
-    /// The request whose chain begins with this descriptor is in flight from now on. `false`: the client broke the
-    /// rules.
+    /// Marks the request whose chain begins with this descriptor as in flight. `false`: the client broke the rules.
     pub fn claim(&mut self, head: u16) -> bool {
         let size = self.queue.size();
         match self.in_flight.get_mut(usize::from(head)) {
@@ -171,7 +170,7 @@ impl Ring {
                 self.count += 1;
                 true
             }
-            // It is in flight already, or not in the table.
+            // The head is in flight already, or outside the table.
             _ => {
                 self.give_up();
                 false
@@ -179,8 +178,8 @@ impl Ring {
         }
     }
 
-    /// It starts with what a previous server left in a record: returns the heads of these chains. The client knows only
-    /// what has ended. `None`: it was started before.
+    /// Starts with the requests that a previous server recorded as in flight, and returns the heads of their chains.
+    /// The client knows only about completed requests. `None`: the ring was started before.
     pub fn take_over(&mut self, number: u16, record: &mut InFlightRecord) -> Option<Vec<u16>> {
         if !self.placed || self.count > 0 {
             return None;
@@ -188,20 +187,20 @@ impl Ring {
         let used = self.queue.next_used();
         let left = record.left(number, used);
         if !left.is_empty() {
-            // Each of them was taken from the ring.
+            // The previous server had taken each of them from the ring.
             let next = used.wrapping_add(left.len() as u16);
             self.queue.set_next_avail(next);
         }
         Some(left)
     }
 
-    /// A request in flight breaks the rules.
+    /// Marks the ring as broken by a request in flight.
     pub fn refuse(&mut self, head: u16) {
         self.end(head);
         self.give_up();
     }
 
-    /// Gives the chain of a request in flight back to the client. Returns whether the client can see it.
+    /// Returns the chain of a request in flight to the client. Returns whether the client can see it.
     pub fn answer(&mut self, memory: &GuestMemoryMmap, head: u16, written: u32) -> bool {
         self.end(head);
         if self.broken {
@@ -220,7 +219,7 @@ impl Ring {
         self.count -= 1;
     }
 
-    /// The event by which the client learns of the requests that were answered, if it has to be notified now.
+    /// The event that notifies the client of answered requests, if the client needs a notification now.
     pub fn event(&mut self, memory: &GuestMemoryMmap) -> Option<&Arc<File>> {
         if self.broken || !self.placed || !std::mem::take(&mut self.answered) {
             return None;
@@ -235,13 +234,13 @@ impl Ring {
         }
     }
 
-    /// The client need not notify the device of requests.
+    /// Disables notifications of requests by the client.
     pub fn disable_notification(&mut self, memory: &GuestMemoryMmap) {
-        // A client may notify more often than it has to.
+        // A client may notify even so.
         let _ = self.queue.disable_notification(memory);
     }
 
-    /// The client notifies the device of the next requests. Returns whether there are some already.
+    /// Enables notifications of requests by the client. Returns whether requests are waiting already.
     pub fn enable_notification(&mut self, memory: &GuestMemoryMmap) -> bool {
         let more = self.queue.enable_notification(memory);
         more.unwrap_or_else(|_| {
@@ -250,14 +249,14 @@ impl Ring {
         })
     }
 
-    /// Whether there are requests to take.
+    /// Whether requests are waiting.
     pub fn has_more(&self, memory: &GuestMemoryMmap) -> bool {
         let available = self.queue.avail_idx(memory, Ordering::Acquire);
         available.is_ok_and(|index| index.0 != self.queue.next_avail())
     }
 }
 
-/// An event of a client, which must not block this thread.
+/// Makes an event of a client nonblocking, so that the client cannot block this thread.
 pub(crate) fn event(file: Option<File>) -> Result<Option<File>> {
     let Some(file) = file else {
         return Ok(None);
@@ -268,8 +267,7 @@ pub(crate) fn event(file: Option<File>) -> Result<Option<File>> {
     Ok(Some(file))
 }
 
-/// Adds one to an event, if there is one. It fails only if its counter is full, and then the other side wakes up
-/// anyway.
+/// Adds one to an event, if there is one. This fails only if its counter is full; the other side wakes up then too.
 pub fn signal(event: Option<impl AsFd>) {
     if let Some(event) = event {
         let _ = rustix::io::write(event, &1u64.to_ne_bytes());
@@ -292,7 +290,7 @@ mod tests {
         Arc::new(File::from(eventfd(0, flags).unwrap()))
     }
 
-    /// What was added to an event since it was read.
+    /// The value of an event, which is reset.
     fn count(event: &File) -> u64 {
         let mut bytes = [0; 8];
         rustix::io::read(event, &mut bytes).map_or(0, |_| u64::from_ne_bytes(bytes))
@@ -360,7 +358,7 @@ mod tests {
         assert!(!ring.answer(&memory, 3, 16));
         assert!(ring.event(&memory).is_none());
         assert_eq!((used(&memory), count(&call), ring.in_flight()), (0, 0, 0));
-        // Until it gets places again.
+        // Until it gets addresses again.
         let places = [0, AVAILABLE, USED].map(GuestAddress);
         ring.place(&memory, places).unwrap();
         assert!(ring.runs());

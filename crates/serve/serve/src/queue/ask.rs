@@ -1,4 +1,4 @@
-//! What a thread that manages a mirror asks for, and the answers.
+//! Requests that manage a running mirror, and their answers.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use iodyno_mirror::superblock::{Fork, Geometry, Member};
 use iodyno_sim::Disk;
 use uuid::Uuid;
 
-/// What a thread that manages the mirror asks for. Changes are answered when they are recorded; see the events of the
-/// mirror with the same names for their errors.
+/// A request that manages the mirror. The answer to a change comes after the change is recorded. The mirror's events
+/// with the same names list the errors.
 #[derive(Debug)]
 pub enum Ask {
     /// The state of the mirror.
     Status(Sender<Status>),
-    /// Adds a leg whose log is clear. Also `EMFILE`: no lane is free.
+    /// Adds a leg whose log is clear. A further error is `EMFILE`: no lane is free.
     Add {
         /// Its UUID.
         uuid: Uuid,
@@ -31,22 +31,22 @@ pub enum Ask {
         /// The answer.
         reply: Sender<Result<(), Errno>>,
     },
-    /// Takes back a leg that was dropped. Also `EBUSY`: it has not returned all of its ops.
+    /// Takes back a leg that was dropped. A further error is `EBUSY`: some of its ops are still in flight.
     Return {
         /// Its UUID.
         uuid: Uuid,
-        /// What is recorded on it now; `None`: it has another content.
+        /// Its superblock; `None`: the leg holds something else.
         stored: Option<Fork>,
         /// The answer.
         reply: Sender<Result<(), Errno>>,
     },
     /// Compares all legs. `EBUSY`: a comparison is in progress.
     Scrub {
-        /// The leg that is right where they differ; `None`: only report.
+        /// The leg that is copied to the others where they differ; `None`: differences are only reported.
         from: Option<Uuid>,
-        /// Whether it begins.
+        /// Whether the comparison has started.
         reply: Sender<Result<(), Errno>>,
-        /// What is found, with the names of the legs; it ends with [`Notice::Scrubbed`].
+        /// The findings, with the names of the legs. [`Notice::Scrubbed`] is the last.
         found: Sender<(Notice, Vec<String>)>,
     },
 }
@@ -66,9 +66,9 @@ pub struct Status {
     pub marked: usize,
     /// Whether all legs are in sync and no region may differ.
     pub redundant: bool,
-    /// Whether no leg accepted the record of a drop: then the states of the legs may not be recorded.
+    /// Whether no leg accepted the record of a drop. If so, the recorded states may be out of date.
     pub halted: bool,
-    /// How far the comparison in progress has come, bytes.
+    /// Bytes that the comparison in progress has read of each leg.
     pub scrubbed: Option<u64>,
     /// The legs in the order of the table.
     pub legs: Vec<LegStatus>,
@@ -89,7 +89,7 @@ pub struct LegStatus {
     pub online: bool,
     /// Its ops in flight.
     pub in_flight: u32,
-    /// Why it was dropped, or else what is wrong with it.
+    /// Why it was dropped, or what is wrong with it.
     pub cause: Option<Cause>,
 }
 
@@ -102,10 +102,10 @@ pub struct OpenLeg {
     pub path: Option<PathBuf>,
     /// Opened with O_DIRECT; `None` if the leg is missing.
     pub descriptor: Option<OwnedFd>,
-    /// Whether ranges can become zeros without a write of them, by fallocate(2).
+    /// Whether fallocate(2) can zero ranges without writing them.
     pub zeroes: bool,
     /// Whether its medium rotates.
     pub rotational: bool,
-    /// The simulated disk whose time reads and writes take at least.
+    /// The simulated disk: reads and writes take at least its time.
     pub delay: Option<Box<Disk>>,
 }

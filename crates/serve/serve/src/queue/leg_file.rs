@@ -22,17 +22,17 @@ pub(super) fn copy_of(descriptor: &OwnedFd) -> Result<OwnedFd, BackendError> {
         .map_err(|error| BackendError::new("duplicate the descriptor of a leg", error))
 }
 
-/// A leg, whose length can change while it is used.
+/// The open file of a leg. Its length can change while it is in use.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) file: OwnedFd,
     pub(super) regular: bool,
-    /// Its file system may make a call wait.
+    /// Whether a call on its file system may block.
     pub(super) apart: bool,
 }
 
-/// Whether a call on a file may wait although it is asked not to, as on FUSE and network file systems. The call that
-/// submits an op to io_uring may wait then as well.
+/// Whether a nonblocking call on a file may block, as on FUSE and network file systems. On such files, submitting an
+/// op to io_uring may block too.
 pub(super) fn waits(descriptor: &OwnedFd) -> bool {
     let mut byte = [0];
     let mut into = [std::io::IoSliceMut::new(&mut byte)];
@@ -52,7 +52,7 @@ impl Held {
     }
 
     pub(super) fn length(&self) -> rustix::io::Result<u64> {
-        // A server of the network is not asked: it may not answer.
+        // A network server may not answer, so this does not ask it.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         match self.regular {
             true => statx(&self.file, "", flags, StatxFlags::SIZE).map(|found| found.stx_size),
@@ -61,7 +61,7 @@ impl Held {
     }
 }
 
-/// Where a file is.
+/// The path and identity of a file.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     path: PathBuf,
@@ -70,7 +70,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The place of a leg that is a file.
+    /// The path and identity of a leg that is a file.
     pub(super) fn of(path: Option<&PathBuf>, held: Option<&Held>) -> Option<Place> {
         let found = rustix::fs::fstat(&held.filter(|held| held.regular)?.file).ok()?;
         Some(Place {
@@ -80,7 +80,7 @@ impl Place {
         })
     }
 
-    /// Whether the path leads to the file no more.
+    /// Whether the path leads to another file now, or to none.
     pub(super) fn is_lost(&self) -> bool {
         match self.path.metadata() {
             Ok(found) => (found.dev(), found.ino()) != (self.device, self.inode),

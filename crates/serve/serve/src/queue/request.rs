@@ -20,17 +20,17 @@ pub struct Request {
     pub payload: Vec<u8>,
     /// Whether zeros may be holes in legs that are files.
     pub holes: bool,
-    /// Number for the reply.
+    /// Its number, which the reply repeats.
     pub cookie: u64,
-    /// Where the reply goes. If it is gone, the reply is dropped.
+    /// The receiver of the reply. If it has ended, the reply is dropped.
     pub reply: ReplyTo,
-    /// The queue that it comes from, whose policy chooses the leg of a read.
+    /// The queue that sent it. The policy of this queue chooses the leg of a read.
     pub queue: u32,
-    /// Of a read that its queue sent to a leg itself: the leg that failed, and its error.
+    /// For a read that the queue itself sent to a leg: the leg that failed, and its error.
     pub failed: Option<(usize, Errno)>,
 }
 
-/// Where replies go.
+/// A receiver of replies.
 #[derive(Debug, Clone)]
 pub struct ReplyTo {
     sender: SyncSender<Reply>,
@@ -40,18 +40,18 @@ pub struct ReplyTo {
 
 /// Sends replies without another thread.
 pub trait Direct: std::fmt::Debug + Send + Sync {
-    /// Sends a reply if it can do so without waiting; otherwise returns it.
+    /// Sends a reply if that does not block; otherwise returns the reply.
     fn try_send(&self, reply: Reply) -> Option<Reply>;
 }
 
 impl ReplyTo {
-    /// To a thread that waits for the receiver and has at most this many requests in flight: with more, the mirror
-    /// would wait.
+    /// To a thread that blocks on the receiver and has at most this many requests in flight. More would block the
+    /// mirror.
     pub fn new(most: usize) -> (ReplyTo, Receiver<Reply>) {
         ReplyTo::with(None, most)
     }
 
-    /// To a thread that waits for this eventfd and has at most this many requests in flight.
+    /// To a thread that polls this eventfd and has at most this many requests in flight.
     pub fn waking(wake: Arc<OwnedFd>, most: usize) -> (ReplyTo, Receiver<Reply>) {
         ReplyTo::with(Some(wake), most)
     }
@@ -66,7 +66,7 @@ impl ReplyTo {
         (reply, replies)
     }
 
-    /// The same, for which the thread of the mirror tries first to send replies itself.
+    /// The same, but the mirror's thread first tries to send the reply itself.
     pub fn directly(&self, direct: Arc<dyn Direct>) -> ReplyTo {
         ReplyTo {
             direct: Some(direct),
@@ -74,7 +74,7 @@ impl ReplyTo {
         }
     }
 
-    /// Sends a reply. `false`: nobody waits for it.
+    /// Sends a reply. `false`: the receiver has ended.
     pub fn send(&self, reply: Reply) -> bool {
         let reply = match &self.direct {
             Some(direct) => match direct.try_send(reply) {
@@ -85,7 +85,7 @@ impl ReplyTo {
         };
         let sent = self.sender.send(reply).is_ok();
         if let Some(wake) = self.wake.as_ref().filter(|_| sent) {
-            // It fails only if its counter is full, and then the thread wakes up anyway.
+            // It fails only if its counter is full; the thread wakes up then too.
             let _ = rustix::io::write(&**wake, &1u64.to_ne_bytes());
         }
         sent
@@ -99,7 +99,7 @@ pub struct Reply {
     pub cookie: u64,
     /// The error; 0: none.
     pub errno: Errno,
-    /// What was read.
+    /// The bytes that were read.
     pub data: Vec<u8>,
     /// The request's buffer, if `data` is not in it.
     pub spare: Vec<u8>,
@@ -108,7 +108,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The buffer of the request, with any content.
+    /// The buffer of the request. Its content is undefined.
     pub fn into_buffer(self) -> Vec<u8> {
         match self.data.is_empty() {
             true => self.spare,

@@ -35,10 +35,10 @@ use super::shared::{Inbox, Message, Queues, TableLeg, placeholder, watch_place};
 /// The longest op of a leg, and the longest part of a request, bytes.
 pub(crate) const SLOT_BYTES: u32 = 1 << 20;
 
-/// Slots of a leg beyond those of its queue: for flushes, superblocks and the log.
+/// Slots of a leg for flushes, superblocks and the log, in addition to those of its queue.
 const EXTRA_SLOTS: u32 = 6;
 
-/// Lanes beyond those of the legs at the start. Each needs 16 MiB.
+/// Lanes for legs that are added later. Each needs 16 MiB.
 const SPARE_LANES: u32 = 2;
 
 /// Between two ticks of the mirror, ns.
@@ -55,25 +55,26 @@ const CREDIT_NS: u64 = 100_000_000;
 pub struct Settings {
     /// Chooses the leg of a read.
     pub policy: PolicyKind,
-    /// A leg that does not answer for so long is dropped, ns.
+    /// A leg that does not answer for this time is dropped, ns.
     pub leg_timeout_ns: u64,
     /// Bytes per second that are copied while resyncing.
     pub resync_rate: u64,
-    /// Of random policies.
+    /// The seed of random policies.
     pub seed: u64,
 }
 
-/// What is done besides serving.
+/// A task besides serving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// Nothing: it ends when it is told to.
+    /// None: the mirror runs until it is stopped.
     Serve,
-    /// Compares all legs, and ends. The leg that is right where they differ; `None`: only report.
+    /// Compares all legs, and ends. The leg is copied to the others where they differ; `None`: differences are only
+    /// reported.
     Scrub(Option<usize>),
 }
 
-/// Runs the mirror in this thread until it was told to stop, or its task has ended, and nothing is in flight. All legs
-/// of its table are given in order. Notices come with the names of all legs.
+/// Runs the mirror in this thread. It returns when the mirror was stopped or its task has ended, and nothing is in
+/// flight. The legs are those of the table, in its order. Each notice comes with the names of all legs.
 ///
 /// # Errors
 /// If the ring fails. Failed legs are notices.
@@ -95,22 +96,22 @@ pub fn run(
 #[derive(Debug, Clone)]
 enum Memory {
     None,
-    /// Zeros are written, or a hole is punched, which reads as zeros.
+    /// Writes zeros, or punches a hole, which reads as zeros.
     Zeros {
         hole: bool,
     },
-    /// These bytes are written.
+    /// Writes these bytes.
     From(Rc<[u8]>),
-    /// A client's part is written, or gets what is read.
+    /// Writes from, or reads into, a part of a client's request.
     Client(u64),
-    /// A buffer of a task gets what is read.
+    /// Reads into a buffer of a task.
     Own(u32, usize),
-    /// This is written, if what is read before is `expected`.
+    /// Writes this if a read before it finds `expected`.
     Superblock {
         expected: Option<Box<[u8; BLOCK]>>,
         new: Box<[u8; BLOCK]>,
     },
-    /// What is read has to be this.
+    /// The bytes that the read must find.
     Expected(Box<[u8; BLOCK]>),
 }
 
@@ -139,7 +140,7 @@ struct InFlightIo {
     /// The command of the leg's queue, by its first request.
     command: Option<u32>,
     kind: KernelKind,
-    /// The write has to be durable.
+    /// Whether the write must be durable.
     fua: bool,
     offset: u64,
     length: u32,
@@ -147,13 +148,13 @@ struct InFlightIo {
     done: u32,
     /// When it was issued, ns.
     since: u64,
-    /// The simulated disk of the leg has not ended it.
+    /// Whether the simulated disk of the leg is still busy with it.
     delayed: bool,
-    /// Its result and when the kernel ended it, ns, while it is delayed.
+    /// While it is delayed: its result, and when the kernel completed it, ns.
     ended: Option<(Result<(), Errno>, u64)>,
 }
 
-/// A part of a request, as long as a slot or shorter.
+/// A part of a request, at most as long as a slot.
 #[derive(Debug)]
 struct Part {
     request: u64,
@@ -168,7 +169,7 @@ struct Open {
     reply: ReplyTo,
     /// Whether it reads.
     read: bool,
-    /// Bytes to write, or that were read; empty: zeros are written, or none.
+    /// The bytes to write, or those read. Empty: the request writes zeros or has no bytes.
     bytes: Vec<u8>,
     holes: bool,
     length: u32,
@@ -202,14 +203,14 @@ impl Choose for Chooser<'_> {
 }
 
 fn answer(reply: &Sender<Result<(), Errno>>, result: Result<(), Errno>) {
-    // Who asked may have gone.
+    // The caller may have ended.
     let _ = reply.send(result);
 }
 
 /// The queue of this thread for a leg.
 fn leg_queue(shared: &Queues, leg: usize) -> LegQueue {
     let settings = QueueSettings {
-        // The limit is that of all queues.
+        // All queues share the limit.
         active: u32::MAX,
         ..QueueSettings::default()
     };
@@ -220,20 +221,20 @@ struct Server<'a> {
     mirror: Mirror,
     settings: Settings,
     shared: Arc<Queues>,
-    /// Of this queue; of all queues if the others do not read themselves.
+    /// The policy of this queue, or of all queues if the others do not read themselves.
     policies: Vec<Box<dyn ReadPolicy>>,
     names: Vec<String>,
     paths: Vec<Option<PathBuf>>,
     views: Vec<LegView>,
     rotational: Vec<bool>,
-    /// Whether each leg can make zeros without a write.
+    /// Whether each leg can zero ranges without writing them.
     zeroes: Vec<bool>,
     delays: Vec<Option<Box<Disk>>>,
     /// Index of each leg among the ring's files, which is that of its lane.
     files: Vec<Option<u32>>,
-    /// The legs that are given.
+    /// The legs that are present.
     held: Vec<Option<Held>>,
-    /// Those that are long enough, of the writes that are issued together.
+    /// Of the writes that are issued together: the legs that are long enough.
     long: LegSet,
     /// Lanes that no leg uses, with their slots.
     spare: Vec<(u32, Vec<u32>)>,
@@ -242,7 +243,7 @@ struct Server<'a> {
     direct: Vec<VecDeque<u32>>,
     entries: Vec<Option<Entry>>,
     free_entries: Vec<u32>,
-    /// Empty lists of entries, for the next flights.
+    /// Empty lists of entries, to reuse.
     lists: Vec<Vec<u32>>,
     flights: Vec<Option<InFlightIo>>,
     free_slots: Vec<Vec<u32>>,
@@ -255,14 +256,14 @@ struct Server<'a> {
     inbox: Inbox,
     wake_file: u32,
     wake_slot: u32,
-    /// The ring reads the eventfd.
+    /// Whether the ring is reading the eventfd.
     listening: bool,
     events: VecDeque<Event>,
     orders: Vec<Order>,
     notice: &'a mut dyn FnMut(Notice, &[String]),
-    /// Who asked for a change of the legs.
+    /// The callers that wait for changes of the legs.
     changes: HashMap<u64, Sender<Result<(), Errno>>>,
-    /// Who asked for the comparison in progress.
+    /// The caller that waits for the comparison in progress.
     scrub: Option<Sender<(Notice, Vec<String>)>>,
     task: Task,
     stopped: bool,
@@ -373,7 +374,7 @@ impl<'a> Server<'a> {
         let timeout = settings.leg_timeout_ns;
         (server.shared.leg_timeout_ns).store(timeout, Ordering::Relaxed);
         let published = server.mirror.published();
-        // There is one server of a channel.
+        // A channel has one server.
         let _ = server.shared.published.set(published);
         server.build_policies(count as usize);
         let rotational = server.rotational.clone();
@@ -402,7 +403,7 @@ impl<'a> Server<'a> {
             let others = policies.drain(1..).map(Some);
             self.shared.table().policies = std::iter::once(None).chain(others).collect();
         }
-        // Otherwise this thread has the models of the disks, and reads for all queues.
+        // Otherwise this thread owns the models of the disks, and reads for all queues.
         self.policies = policies;
     }
 
@@ -421,8 +422,8 @@ impl<'a> Server<'a> {
         self.serve()
     }
 
-    /// Closes all legs, as far as nothing is in flight. The ring would close them a moment after the end of the
-    /// process.
+    /// Closes all legs without ops in flight. The ring alone would close them only some time after the process has
+    /// ended.
     fn release_legs(&mut self) {
         self.shared.change(|table| table.legs.clear());
         self.held.clear();
@@ -444,7 +445,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Handles what happens until the mirror has stopped.
+    /// Handles events until the mirror has stopped.
     fn serve(&mut self) -> Result<(), BackendError> {
         let mut completions = Completions::with_capacity(self.flights.len() as u32);
         let now = self.clock.now();
@@ -470,7 +471,7 @@ impl<'a> Server<'a> {
                 self.events.push_back(Event::Replaced { leg });
             }
             self.handle_events();
-            // Before it looks at messages, and then waits.
+            // Set before it looks at messages, because it blocks afterwards.
             self.shared.alarm.listen();
             self.receive();
             self.handle_events();
@@ -504,7 +505,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Legs that do not answer, or became shorter, are given up.
+    /// Drops legs that do not answer, or became shorter.
     fn look(&mut self, now: u64) {
         self.reclaim();
         self.long = LegSet::NONE;
@@ -627,7 +628,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    // ---- Orders ----
+    // ---- Commands ----
 
     fn obey(&mut self) {
         let mut orders = std::mem::take(&mut self.orders);
@@ -673,7 +674,7 @@ impl<'a> Server<'a> {
             Notice::Differs { .. } | Notice::Repaired { .. } | Notice::Scrubbed { .. }
         );
         if about_scrub && let Some(found) = &self.scrub {
-            // Who asked may have gone.
+            // The caller may have ended.
             let _ = found.send((notice, self.names.clone()));
         }
         if let Notice::Scrubbed { .. } = notice {
@@ -751,7 +752,7 @@ impl<'a> Server<'a> {
             true => (open.bytes, Vec::new()),
             false => (Vec::new(), open.bytes),
         };
-        // A client that has gone does not want it.
+        // The client may have disconnected.
         open.reply.send(Reply {
             cookie: open.cookie,
             errno: open.errno,

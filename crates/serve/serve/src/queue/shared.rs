@@ -17,7 +17,7 @@ use super::ask::Ask;
 use super::leg_file::Place;
 use super::request::Request;
 
-/// Messages that wait for the thread of a mirror; who sends more waits.
+/// Capacity of the mirror's channel, messages. A sender blocks while it is full.
 const MOST_MESSAGES: usize = 1024;
 
 /// Between two looks at the path of a leg.
@@ -25,8 +25,8 @@ const PLACES: Duration = Duration::from_millis(500);
 
 const ESHUTDOWN: iodyno_mirror::core::Errno = 108;
 
-/// A request that the mirror has not accepted. If it is dropped, the mirror has ended, and the answer says so: the
-/// client waits for it.
+/// A request that the mirror has not accepted yet. If it is dropped, the mirror has ended: the reply to the client,
+/// which is waiting, says so.
 #[derive(Debug)]
 pub(super) struct Unanswered(pub(super) Option<Request>);
 
@@ -44,12 +44,12 @@ impl Drop for Unanswered {
     }
 }
 
-/// What the thread is told.
+/// A message to the mirror's thread.
 #[derive(Debug)]
 pub(super) enum Message {
     Request(Unanswered),
     Ask(Ask),
-    /// A leg does not answer to a queue.
+    /// A leg does not answer a queue.
     Silent(usize),
     /// A queue found that a leg became shorter.
     Shortened(usize),
@@ -58,22 +58,22 @@ pub(super) enum Message {
     Stop,
 }
 
-/// What the queues of a mirror share. Queue 0 is that of its thread.
+/// State that the queues of a mirror share. Queue 0 belongs to the mirror's thread.
 #[derive(Debug)]
 pub(crate) struct Queues {
     pub(super) board: Board,
     pub(super) published: OnceLock<Arc<Published>>,
     pub(super) leg_timeout_ns: AtomicU64,
-    /// Changes of the table so far.
+    /// Number of changes of the table.
     generation: AtomicU32,
     table: Mutex<Table>,
     /// A bit for each leg whose file was removed or replaced.
     pub(super) lost: AtomicU32,
-    /// Whether the thread of the mirror has to be woken for a message.
+    /// Whether a message must wake the mirror's thread.
     pub(super) alarm: Alarm,
     /// The event that wakes each queue.
     wakes: Vec<Arc<OwnedFd>>,
-    /// Queues that no thread has.
+    /// Queues without a thread.
     free: Mutex<Vec<usize>>,
     /// Buffers of a ring that has ended, for the next one.
     arenas: Mutex<Vec<Arena>>,
@@ -86,11 +86,11 @@ fn size(arena: &Arena) -> usize {
     arena.slots() as usize * arena.slot_bytes()
 }
 
-/// What queues read of the legs when it has changed.
+/// State of the legs, which queues read again after each change.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) legs: Vec<TableLeg>,
-    /// The policy of each queue whose thread does not have it. `None`: the queue does not read itself.
+    /// The policy of each queue, unless its thread holds it. `None`: the queue does not read itself.
     pub(crate) policies: Vec<Option<Box<dyn ReadPolicy>>>,
 }
 
@@ -105,8 +105,8 @@ pub(crate) struct TableLeg {
     pub(super) place: Option<Place>,
 }
 
-/// Looks at the place of a leg until the leg is removed, or the mirror ends. It has a thread of its own, which waits
-/// for its own file system only, and for which nobody waits.
+/// Checks that the path of a leg still leads to its file, until the leg is removed or the mirror ends. It runs in a
+/// thread of its own, because the leg's file system may block it. No thread waits for it.
 pub(super) fn watch_place(queues: Arc<Queues>, leg: usize) -> Result<(), BackendError> {
     let watch = move || {
         loop {
@@ -131,7 +131,7 @@ pub(super) fn watch_place(queues: Arc<Queues>, leg: usize) -> Result<(), Backend
 impl Queues {
     fn new(queues: u32) -> io::Result<Queues> {
         let queues = (queues as usize + 1).min(MOST_QUEUES);
-        // Rings read them, and wait for that.
+        // Rings read these eventfds, and block.
         let wakes = (0..queues).map(|_| Ok(Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?)));
         Ok(Queues {
             board: Board::new(queues, QueueSettings::default().active),
@@ -152,7 +152,7 @@ impl Queues {
         &self.board
     }
 
-    /// `None`: the mirror has not begun.
+    /// `None`: the mirror has not started.
     pub(crate) fn published(&self) -> Option<&Published> {
         self.published.get().map(|published| &**published)
     }
@@ -186,7 +186,7 @@ impl Queues {
         self.arenas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Buffers for a ring. Those of another size are not needed any more, because the number of legs has changed.
+    /// Buffers for a ring. Kept buffers of another size are freed: the number of legs has changed.
     pub(crate) fn take_arena(&self, slots: u32, bytes: usize) -> io::Result<Arena> {
         let mut arenas = self.arenas();
         let fits = |arena: &Arena| (arena.slots(), arena.slot_bytes()) == (slots, bytes);
@@ -204,8 +204,8 @@ impl Queues {
         Ok(arena)
     }
 
-    /// Takes the buffers of a ring that has ended; `None`: the kernel still has some, and they are lost. Those of one
-    /// ring are kept for the next one.
+    /// Takes the buffers of a ring that has ended; `None`: the kernel still uses some, and they are leaked. The buffers
+    /// of one ring are kept for the next.
     pub(crate) fn put_arena(&self, arena: Option<Arena>) {
         let Some(arena) = arena else { return };
         let mut arenas = self.arenas();
@@ -221,13 +221,13 @@ impl Queues {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Commands that a queue may have in its ring without waiting for its own.
+    /// Commands that a queue may have in its ring without blocking on its own.
     pub(crate) fn slots(&self) -> usize {
-        // Before the mirror has begun, its legs are not known.
+        // Before the mirror has started, its legs are unknown.
         self.table().legs.len().max(2) * QueueSettings::default().active as usize
     }
 
-    /// A queue that no thread has.
+    /// A queue without a thread.
     pub(crate) fn enter(&self) -> Option<usize> {
         self.free().pop()
     }
@@ -242,7 +242,7 @@ impl Queues {
             .map_err(|errno| BackendError::new("create an eventfd", errno.into()))
     }
 
-    /// The thread of a queue ends; nothing of it is in flight. It returns the policy that it had.
+    /// Ends the thread of a queue, which has nothing in flight. The thread returns the policy that it held.
     pub(crate) fn leave(&self, queue: Option<usize>, policy: Option<Box<dyn ReadPolicy>>) {
         let Some(queue) = queue else { return };
         self.board.leave(queue, |next| self.rouse(next));
@@ -255,7 +255,7 @@ impl Queues {
 
     /// Wakes the thread of a queue.
     pub(crate) fn rouse(&self, queue: usize) {
-        // It fails only if its counter is full, and then the thread wakes up anyway.
+        // It fails only if its counter is full; the thread wakes up then too.
         let _ = rustix::io::write(&*self.wakes[queue], &1u64.to_ne_bytes());
     }
 
@@ -277,17 +277,17 @@ impl Handle {
         self.send(Message::Request(Unanswered(Some(request))));
     }
 
-    /// Asks the mirror. What should get the answer is dropped if the mirror has ended.
+    /// Sends a management request. If the mirror has ended, the sender of the answer is dropped.
     pub fn ask(&self, ask: Ask) {
         self.send(Message::Ask(ask));
     }
 
-    /// Ends the mirror when all its requests have ended.
+    /// Stops the mirror after its requests have completed.
     pub fn stop(&self) {
         self.send(Message::Stop);
     }
 
-    /// Bytes of the buffers of all rings of queues, also of those that wait for the next ones.
+    /// Bytes of the buffers of all rings of queues, including kept buffers.
     pub fn buffer_bytes(&self) -> usize {
         self.queues.arena_bytes.load(Ordering::Relaxed)
     }
@@ -296,7 +296,7 @@ impl Handle {
         &self.queues
     }
 
-    /// Reports that a leg does not answer to a queue.
+    /// Reports that a leg does not answer a queue.
     pub(crate) fn silent(&self, leg: usize) {
         self.send(Message::Silent(leg));
     }
@@ -318,14 +318,14 @@ impl Handle {
     }
 }
 
-/// The other end of handles, for [`run`](super::run).
+/// The receiving end of the handles, for [`run`](super::run).
 #[derive(Debug)]
 pub struct Inbox {
     pub(super) messages: Receiver<Message>,
     pub(super) queues: Arc<Queues>,
 }
 
-/// A channel to a mirror, of which up to `queues` threads can read by a [`Reader`](crate::reader::Reader).
+/// Makes a channel to a mirror. Up to `queues` threads can read through a [`Reader`](crate::reader::Reader).
 ///
 /// # Errors
 /// As eventfd(2).
@@ -343,7 +343,7 @@ pub fn channel(queues: u32) -> io::Result<(Handle, Inbox)> {
     Ok((handle, inbox))
 }
 
-/// A file of the ring that is not used.
+/// The ring's placeholder for an unused file.
 pub(super) fn placeholder(inbox: &Inbox) -> Result<File, BackendError> {
     let descriptor = (inbox.queues.wakes[0].try_clone())
         .map_err(|error| BackendError::new("duplicate the eventfd", error))?;
