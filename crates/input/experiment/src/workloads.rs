@@ -417,7 +417,7 @@ impl Reader<'_, '_> {
 fn word_at(words: &[String], column: u32) -> Option<usize> {
     let mut end = 0;
     words.iter().position(|word| {
-        end += iodyno_options::quoted(word).chars().count() + 1;
+        end += iodyno_model::printable::shell_word(word).chars().count() + 1;
         column as usize <= end
     })
 }

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use iodyno_model::printable::shell_word;
 use iodyno_model::{Job, Workload};
 
-use iodyno_options::{Status, Unit, quoted};
+use iodyno_options::{Status, Unit};
 
 use super::engines::{ENGINES, EngineUse};
 use super::flags::FLAGS;
@@ -133,11 +134,11 @@ pub(super) fn engine_help(name: Option<&str>) -> Result<String, String> {
 pub(super) fn as_commands(workload: &Workload) -> String {
     let mut text = String::from("fio");
     for job in &workload.jobs {
-        let _ = write!(text, " --name={}", quoted(&job.name));
+        let _ = write!(text, " --name={}", shell_word(&job.name));
         for (name, value) in arguments(job) {
             match value.is_empty() {
                 true => text.push_str(&format!(" --{name}")),
-                false => text.push_str(&format!(" --{name}={}", quoted(value))),
+                false => text.push_str(&format!(" --{name}={}", shell_word(value))),
             }
         }
     }

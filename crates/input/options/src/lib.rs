@@ -12,4 +12,4 @@ mod text;
 pub use problem::Problem;
 pub use spec::{OptionSpec, Status, Unit, differs, ignored, refused};
 pub use table::{Table, by_reason};
-pub use text::{one_of, quoted, switch, value_of};
+pub use text::{one_of, switch, value_of};

@@ -50,15 +50,6 @@ pub fn switch(text: &str) -> Option<bool> {
     }
 }
 
-/// An argument as a shell parses it: quoted if it contains characters that a shell would interpret.
-pub fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/.,:_-+=%@".contains(c);
-    match text.chars().all(plain) && !text.is_empty() {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,13 +62,5 @@ mod tests {
         assert_eq!(near.hint.as_deref(), Some("did you mean `async`?"));
         let far = one_of("zzzzzzz", &words).unwrap_err();
         assert_eq!(far.hint.as_deref(), Some("write one of: sync, async, mmap"));
-    }
-
-    #[test]
-    fn quotes_only_what_a_shell_would_interpret() {
-        assert_eq!(quoted("--rw=randread"), "--rw=randread");
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
     }
 }

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use iodyno_model::printable::shell_word;
 use iodyno_model::{Diagnostic, Place, Severity, Source, closest};
-use iodyno_options::{Problem, Status, Unit, quoted};
+use iodyno_options::{Problem, Status, Unit};
 
 use super::draft::Draft;
 use super::options::{OPTIONS, OptionSpec, dashed, defaults};
@@ -53,7 +54,7 @@ impl Line {
                 text.push(' ');
                 column += 1;
             }
-            let word = quoted(argument);
+            let word = shell_word(argument);
             let length = word.chars().count() as u32;
             words.push((column, length));
             column += length;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use iodyno_model::printable::shell_word;
 use iodyno_model::{Check, CheckState, Environment, MountInfo, StackLayer};
 use iodyno_units::Bytes;
 
@@ -68,7 +69,7 @@ fn options(mount: &MountInfo) -> Check {
             .map(|(option, means, _)| format!("{option}: {means}"))
             .collect();
         let found = check(name, Unfit, found.join("; "), rule);
-        return remedied(found, undone(&quoted(&mount.point), &wrong));
+        return remedied(found, undone(&word(&mount.point), &wrong));
     }
     let in_words = format!("{} {}", mount.file_system, mount.options);
     match has("strictatime") {
@@ -79,7 +80,7 @@ fn options(mount: &MountInfo) -> Check {
                 format!("{in_words}: every read writes a time"),
                 rule,
             ),
-            format!("mount -o remount,relatime {}", quoted(&mount.point)),
+            format!("mount -o remount,relatime {}", word(&mount.point)),
         ),
         false => check(name, Fine, in_words, rule),
     }
@@ -108,19 +109,14 @@ fn undone(point: &str, wrong: &[(&str, &str, Option<&str>)]) -> String {
     }
 }
 
-/// A path quoted as one word for a shell.
-fn quoted(path: &Path) -> String {
-    let path = path.display().to_string();
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,=".contains(&byte);
-    match !path.is_empty() && path.bytes().all(plain) {
-        true => path,
-        false => format!("'{}'", path.replace('\'', r"'\''")),
-    }
+/// A path as one word of a command line.
+fn word(path: &Path) -> String {
+    shell_word(&path.to_string_lossy())
 }
 
 /// Reported only if on.
 fn online_discard(mount: &MountInfo) -> Option<Check> {
-    let (shown, point) = (mount.point.display(), quoted(&mount.point));
+    let (shown, point) = (mount.point.display(), word(&mount.point));
     let online = |option: &&str| *option == "discard" || option.starts_with("discard=");
     let option = options_of(mount).into_iter().find(online)?;
     Some(remedied(
@@ -160,7 +156,7 @@ fn free_space(mount: &MountInfo) -> Check {
         true => "take a larger one: what is measured in it fits into caches".to_owned(),
         false => format!(
             "remove what is not needed: du -xh --max-depth=2 {} | sort -h",
-            quoted(&mount.point)
+            word(&mount.point)
         ),
     };
     remedied(check(name, state, found, rule), remedy)
