@@ -43,7 +43,7 @@ impl Guard {
             let survey = Survey::take(&self.roots);
             let mut reasons = uses::of(&self.roots, &survey, &block);
             let node = node.filter(|_| reasons.is_empty());
-            reasons.extend(node.and_then(|node| self.lock(node, &survey)));
+            reasons.extend(node.and_then(|node| self.unseen(node, &survey)));
             reasons
         })
     }
@@ -193,7 +193,7 @@ impl Guard {
         }
         match exclusive(pinned) {
             Ok(descriptor) => {
-                let claim = Arc::new(Claim::new(descriptor));
+                let claim = Arc::new(Claim::new(number, descriptor));
                 claims.insert(number, Arc::downgrade(&claim));
                 Ok(claim)
             }

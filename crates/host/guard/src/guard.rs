@@ -391,7 +391,7 @@ impl Guard {
             reasons.extend(survey.in_upper(path));
             reasons.extend(survey.processes_of(&self.roots, &identities, path, legs));
             if reasons.is_empty() {
-                reasons.extend(self.lock(file, survey));
+                reasons.extend(self.unseen(file, survey));
             }
             reasons
         })
@@ -417,27 +417,38 @@ impl Guard {
         reasons
     }
 
-    /// A lock of a process that cannot be seen, such as one of another PID namespace. A lock of flock(2) is found by
-    /// an attempt, unless one is listed that may be iodyno's own. A mirror locks its legs itself.
-    pub(crate) fn lock(&self, file: &Pinned, survey: &Survey) -> Option<Reason> {
+    /// A user that cannot be seen, such as a process of another PID namespace: it has the file open for writing, or
+    /// locked the file or device.
+    pub(crate) fn unseen(&self, file: &Pinned, survey: &Survey) -> Option<Reason> {
         let descriptor = file.open(OFlags::RDONLY | OFlags::NONBLOCK).ok()?;
-        let attempt = || rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockExclusive);
+        let written = || {
+            let known = survey.has_user(file.file) || !grants_leases(&descriptor);
+            !known && iodyno_sys::host::is_open_for_writing(descriptor.as_fd()) == Some(true)
+        };
+        let (hold, process) = match written() {
+            true => (Hold::Open, None),
+            false => (Hold::Locked, self.lock(file, &descriptor, survey)?),
+        };
+        let name = file.resolved.file_name().unwrap_or_default();
+        Some(Reason::OpenedBy {
+            device: name.to_string_lossy().into_owned(),
+            process,
+            command: "not visible here".to_owned(),
+            hold,
+        })
+    }
+
+    /// The process, if it is known, that locked a file and is not a listed one. A lock of flock(2) is found by an
+    /// attempt, unless one is listed that may be iodyno's own. A mirror locks its legs itself.
+    fn lock(&self, file: &Pinned, descriptor: &OwnedFd, survey: &Survey) -> Option<Option<u32>> {
+        let attempt = || rustix::fs::flock(descriptor, FlockOperation::NonBlockingLockExclusive);
         let process = match iodyno_sys::host::file_lock(descriptor.as_fd()) {
             Ok(Some(process)) => u32::try_from(process).ok().filter(|process| *process > 0),
             _ if self.legs.is_some() || survey.is_locked(file.file) => return None,
             _ if attempt() == Err(Errno::WOULDBLOCK) => None,
             _ => return None,
         };
-        if survey.is_own_lock(&self.roots, file, process) {
-            return None;
-        }
-        let name = file.resolved.file_name().unwrap_or_default();
-        Some(Reason::OpenedBy {
-            device: name.to_string_lossy().into_owned(),
-            process,
-            command: "not visible here".to_owned(),
-            hold: Hold::Locked,
-        })
+        (!survey.is_own_lock(&self.roots, file, process)).then_some(process)
     }
 }
 
@@ -445,6 +456,13 @@ impl Request<'_> {
     fn not_made(&self, error: io::Error) -> AdmitError {
         AdmitError::failed(self.path, "create", error, self.flags.direct)
     }
+}
+
+/// Whether a refused lease means that the file is open for writing. NFS and SMB also refuse one if the server did not
+/// delegate the file.
+fn grants_leases(file: &OwnedFd) -> bool {
+    const REMOTE: [u32; 3] = [0x6969, 0xff53_4d42, 0xfe53_4d42];
+    rustix::fs::fstatfs(file).is_ok_and(|found| !REMOTE.contains(&(found.f_type as u32)))
 }
 
 /// The reason against changing what the last component of the path leads to, if it is a symlink of another user.

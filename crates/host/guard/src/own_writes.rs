@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use iodyno_host::backing::Backing;
-use iodyno_host::block::Block;
+use iodyno_host::block::{Block, DeviceNumber};
 use iodyno_host::{Owner, Roots, boot_id, names};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -216,9 +216,20 @@ fn read(path: &Path) -> Option<Record> {
 /// An exclusive claim on a device, with the known facts about its previous content.
 #[derive(Debug)]
 pub(crate) struct Claim {
+    device: DeviceNumber,
     /// Opened with O_EXCL.
     pub(crate) descriptor: OwnedFd,
     before: OnceLock<Before>,
+}
+
+/// The devices of all claims of this process.
+static CLAIMED: Mutex<Vec<DeviceNumber>> = Mutex::new(Vec::new());
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
+        claimed.retain(|device| *device != self.device);
+    }
 }
 
 /// Content of a device before iodyno wrote to it.
@@ -247,11 +258,22 @@ struct Before {
 }
 
 impl Claim {
-    pub(crate) fn new(descriptor: OwnedFd) -> Claim {
+    pub(crate) fn new(device: DeviceNumber, descriptor: OwnedFd) -> Claim {
+        CLAIMED
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(device);
         Claim {
+            device,
             descriptor,
             before: OnceLock::new(),
         }
+    }
+
+    /// Whether this process has a claim on a device.
+    pub(crate) fn is_own(device: DeviceNumber) -> bool {
+        let claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
+        claimed.contains(&device)
     }
 
     /// Whether the writes of this process are recorded: the device was admitted before, with the content that it had

@@ -1,4 +1,4 @@
-//! The files and devices that other processes hold: open for writing, mapped, locked or registered with io_uring.
+//! The files and devices that processes hold: open for writing, mapped or locked.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 
 use iodyno_host::block::DeviceNumber;
 use iodyno_host::locks::command;
-use iodyno_host::mounts::path_of;
 use iodyno_host::{Owner, Roots, names, text};
 use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags};
 
 use crate::open::FileId;
 use crate::refusal::{Hold, Reason};
 
-/// A file or device that another process holds.
+/// A file or device that a process holds.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) process: u32,
@@ -54,56 +53,49 @@ impl Opened {
     }
 }
 
-/// The files and devices of all other processes. Without privilege, only those of the same user are found.
-pub(crate) fn opened(roots: &Roots) -> Vec<Opened> {
+/// The files and devices of a process. Without privilege, only those of the same user are found.
+fn held_by(roots: &Roots, process: u32) -> Vec<Opened> {
     let mut opened = Vec::new();
-    for process in processes(roots) {
-        let tables = tables(roots, process);
-        for folder in &tables {
-            for descriptor in names(folder.join("fdinfo")) {
-                let about = text(folder.join("fdinfo").join(&descriptor)).unwrap_or_default();
-                if let Some(hold) = hold(&about) {
-                    let link = folder.join("fd").join(descriptor);
-                    opened.extend(Opened::new(process, &link, hold));
-                }
-                let files = registered(&about).map(|path| below(folder, &path));
-                opened.extend(files.filter_map(|path| Opened::new(process, &path, Hold::Ring)));
+    let tables = tables(roots, process);
+    for folder in &tables {
+        for descriptor in names(folder.join("fdinfo")) {
+            let about = text(folder.join("fdinfo").join(&descriptor)).unwrap_or_default();
+            if let Some(hold) = hold(&about) {
+                let link = folder.join("fd").join(descriptor);
+                opened.extend(Opened::new(process, &link, hold));
             }
         }
-        // Threads share their mappings.
-        let maps = |folder: &PathBuf| Some((folder.clone(), fs::read(folder.join("maps")).ok()?));
-        let mut maps = tables
-            .iter()
-            .filter_map(maps)
-            .filter(|(_, maps)| !maps.is_empty());
-        if let Some((folder, maps)) = maps.next() {
-            for line in maps.split(|byte| *byte == b'\n') {
-                opened.extend(mapped(&folder, process, &String::from_utf8_lossy(line)));
-            }
+    }
+    // Threads share their mappings.
+    let maps = |folder: &PathBuf| Some((folder.clone(), fs::read(folder.join("maps")).ok()?));
+    let mut maps = tables
+        .iter()
+        .filter_map(maps)
+        .filter(|(_, maps)| !maps.is_empty());
+    if let Some((folder, maps)) = maps.next() {
+        for line in maps.split(|byte| *byte == b'\n') {
+            opened.extend(mapped(&folder, process, &String::from_utf8_lossy(line)));
         }
     }
     opened
 }
 
-/// The files that descriptors of this process lock.
-pub(crate) fn own_locks(roots: &Roots) -> Vec<FileId> {
-    let own = roots.proc.join("self");
-    let descriptors = names(own.join("fdinfo")).into_iter();
-    let locked = descriptors.filter(|name| {
-        let about = text(own.join("fdinfo").join(name)).unwrap_or_default();
-        hold(&about) == Some(Hold::Locked)
-    });
-    locked
-        .filter_map(|name| FileId::of(&own.join("fd").join(name)))
-        .collect()
+/// The files and devices of this process, and those of all others.
+pub(crate) fn opened(roots: &Roots) -> (Vec<Opened>, Vec<Opened>) {
+    let own = own(roots);
+    let all = names(&roots.proc).into_iter();
+    let others = all
+        .filter_map(|name| name.parse().ok())
+        .filter(|process| *process != own);
+    let others = others.flat_map(|process| held_by(roots, process)).collect();
+    (held_by(roots, own), others)
 }
 
-/// All processes except this one.
-fn processes(roots: &Roots) -> impl Iterator<Item = u32> {
-    let own = std::process::id();
-    let all = names(&roots.proc).into_iter();
-    all.filter_map(|name| name.parse().ok())
-        .filter(move |process| *process != own)
+/// This process as procfs names it, which may be that of another PID namespace.
+pub(crate) fn own(roots: &Roots) -> u32 {
+    let link = fs::read_link(roots.proc.join("self")).ok();
+    let id = link.and_then(|id| id.to_str()?.parse().ok());
+    id.unwrap_or_else(std::process::id)
 }
 
 /// The folders in procfs of a process and of those of its threads that have descriptors of their own. If the first
@@ -129,16 +121,6 @@ pub(crate) fn below(folder: &Path, path: &Path) -> PathBuf {
     folder
         .join("root")
         .join(path.strip_prefix("/").unwrap_or(path))
-}
-
-/// The files that are registered with a ring of io_uring, from its `/proc/PID/fdinfo/N`. How they are open is not
-/// known.
-fn registered(fdinfo: &str) -> impl Iterator<Item = PathBuf> {
-    let lines = fdinfo
-        .lines()
-        .skip_while(|line| !line.starts_with("UserFiles:"));
-    let files = lines.skip(1).take_while(|line| line.starts_with(' '));
-    files.filter_map(|line| Some(path_of(line.split_once(": ")?.1.as_bytes())))
 }
 
 /// What a line of `/proc/PID/maps` maps, if that is shared and writable.
@@ -169,7 +151,7 @@ pub(crate) struct Family {
 
 impl Family {
     pub(crate) fn of(roots: &Roots) -> Family {
-        let own = std::process::id();
+        let own = own(roots);
         let ancestors = ancestors(roots, own);
         let mut family = Family {
             program: FileId::of(&roots.proc.join("self/exe")),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use iodyno_host::block::DeviceNumber;
 use iodyno_model::Diagnostic;
+use iodyno_model::printable::shell_word;
 
 use crate::signatures::{self, Signature};
 
@@ -22,8 +23,6 @@ pub enum Hold {
     Mapped,
     /// Locked with flock(2) or fcntl(2).
     Locked,
-    /// Registered with a ring of io_uring.
-    Ring,
 }
 
 /// One reason.
@@ -243,11 +242,10 @@ impl fmt::Display for Reason {
                     Hold::Open => "open for writing in",
                     Hold::Mapped => "mapped shared and writable in",
                     Hold::Locked => "locked by",
-                    Hold::Ring => "registered with io_uring in",
                 };
                 match process {
                     Some(process) => write!(f, "{device} is {how} process {process} ({command})"),
-                    None => write!(f, "{device} is {how} another process"),
+                    None => write!(f, "{device} is {how} another process, or the kernel"),
                 }
             }
             Reason::Claimed { device } => write!(
@@ -364,7 +362,7 @@ impl Refusal {
 
     /// The remedy.
     pub fn hint(&self) -> String {
-        let path = self.path.display();
+        let path = shell_word(&self.path.to_string_lossy());
         let gives_way = self.findings.iter().all(Reason::gives_way);
         if gives_way {
             let empty = match self.device {
@@ -399,6 +397,10 @@ impl Refusal {
                 ..
             }) => format!(
                 "stop process {process} ({command}), or name another target; `--destroy` does not help here"
+            ),
+            Some(Reason::OpenedBy { process: None, .. }) => format!(
+                "look for its user as root and outside of containers, with `fuser -v {path}` and `losetup -j {path}`; \
+                 `--destroy` does not help here"
             ),
             Some(Reason::SwapFile { .. }) => "name another file, or `swapoff` this one".to_owned(),
             Some(Reason::ReadOnlyMount { .. }) => {

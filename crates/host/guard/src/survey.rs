@@ -13,7 +13,7 @@ use iodyno_host::{Roots, names, text};
 use crate::open::{FileId, Pinned};
 use crate::overlays::{Overlay, folder_below, is_same, state};
 use crate::paths::mount_id;
-use crate::processes::{Family, Opened, below, opened, own_locks, serves};
+use crate::processes::{Family, Opened, below, opened, own, serves};
 use crate::refusal::{Hold, Reason};
 
 #[derive(Debug)]
@@ -71,24 +71,6 @@ pub(crate) struct Loop {
     pub(crate) device: Option<DeviceNumber>,
 }
 
-impl Loop {
-    /// Whether it is on a file with these identities and this path. If its node and path lead nowhere from here, the
-    /// name and length of the file decide.
-    fn is_on(&self, identities: &[FileId], path: &Path) -> bool {
-        let is = |attribute| self.block.attribute(attribute).is_some_and(|it| it == "0");
-        let whole = is("loop/offset") && is("loop/sizelimit");
-        let length = || path.metadata().map_or(0, |found| found.len() / 512 * 512);
-        match (self.file, self.device) {
-            (Some(file), _) => identities.contains(&file),
-            (None, Some(_)) => false,
-            (None, None) => {
-                self.path.file_name() == path.file_name()
-                    && (!whole || length() == self.block.length())
-            }
-        }
-    }
-}
-
 /// A device of a mounted multi-device file system.
 #[derive(Debug)]
 struct Member {
@@ -103,13 +85,12 @@ pub(crate) struct Survey {
     overlays: Vec<Overlay>,
     swaps: Vec<Swap>,
     loops: Vec<Loop>,
-    /// Why the loop devices are not known.
-    unknown: Option<String>,
     members: Vec<Member>,
+    /// Those of other processes.
     opened: Vec<Opened>,
+    /// Those of this process, which may have inherited them.
+    own: Vec<Opened>,
     locks: Vec<Lock>,
-    /// The files that descriptors of this process lock: it may have inherited them.
-    own_locks: Vec<FileId>,
     family: Family,
 }
 
@@ -119,6 +100,7 @@ impl Survey {
             .into_iter()
             .map(|seen| UsedMount::new(roots, seen))
             .collect();
+        let (own, opened) = opened(roots);
         Survey {
             overlays: mounts
                 .iter()
@@ -127,11 +109,10 @@ impl Survey {
             mounts,
             swaps: swaps(roots),
             loops: loops(roots),
-            unknown: without_loops(roots),
             members: members(roots),
-            opened: opened(roots),
+            opened,
+            own,
             locks: locks::held(roots),
-            own_locks: own_locks(roots),
             family: Family::of(roots),
         }
     }
@@ -178,12 +159,10 @@ impl Survey {
     /// The other loop devices with the same backing file.
     pub(crate) fn beside(&self, one: &Loop) -> impl Iterator<Item = &Loop> {
         let (identities, number) = (self.identities_of(one), one.block.number);
-        let path = one.path.clone();
         self.loops.iter().filter(move |other| {
             let theirs = || self.identities_of(other);
             let common = || theirs().iter().any(|file| identities.contains(file));
-            let is_other = !identities.is_empty() && other.block.number != number;
-            is_other && (other.is_on(&identities, &path) || common())
+            other.block.number != number && common()
         })
     }
 
@@ -224,12 +203,11 @@ impl Survey {
     /// How the host uses a regular file.
     pub(crate) fn file(&self, identities: &[FileId], path: &Path) -> Vec<Reason> {
         let mut reasons = self.whole_file(identities, path);
-        let loops = self.loops.iter().filter(|it| it.is_on(identities, path));
+        let is_on = |it: &&Loop| it.file.is_some_and(|file| identities.contains(&file));
+        let loops = self.loops.iter().filter(is_on);
         reasons.extend(loops.map(|other| Reason::LoopFile {
             device: other.block.name.clone(),
         }));
-        let unknown = self.unknown.clone();
-        reasons.extend(unknown.map(|why| Reason::Unknown { why }));
         reasons
     }
 
@@ -391,14 +369,11 @@ impl Survey {
         }
         let on = |lock: &&Lock| {
             // One that this process inherited may be of a process that has ended.
-            let mut files = identities
-                .iter()
-                .filter(|file| !self.own_locks.contains(file));
+            let mut files = identities.iter().filter(|file| !self.locks_itself(**file));
             files.any(|file| lock.is_on(DeviceNumber::of(file.device), file.inode))
         };
         for lock in self.locks.iter().filter(on) {
-            let own = lock.process == std::process::id();
-            if !own && counts(lock.process, Hold::Locked, &identities[0]) {
+            if lock.process != own(roots) && counts(lock.process, Hold::Locked, &identities[0]) {
                 reasons.push(Reason::OpenedBy {
                     device: name.clone().into_owned(),
                     process: Some(lock.process),
@@ -408,6 +383,18 @@ impl Survey {
             }
         }
         reasons
+    }
+
+    /// Whether a process is known that has a file open for writing, maps it or locks it, this one included.
+    pub(crate) fn has_user(&self, file: FileId) -> bool {
+        let mut all = self.opened.iter().chain(&self.own);
+        all.any(|one| one.file == file)
+    }
+
+    /// Whether a descriptor of this process locks a file.
+    fn locks_itself(&self, file: FileId) -> bool {
+        let mut own = self.own.iter();
+        own.any(|one| one.file == file && one.hold == Hold::Locked)
     }
 
     /// Whether a lock on a file is listed, of any process.
@@ -426,8 +413,7 @@ impl Survey {
             |lock: &&Lock| mount.is_some_and(|mount| lock.is_on(mount.number, on.file.inode));
         let listed = self.locks.iter().filter(is_on).map(|lock| lock.process);
         let mut processes = process.into_iter().chain(listed);
-        self.own_locks.contains(&on.file)
-            || processes.any(|process| self.family.is_own(roots, process))
+        self.locks_itself(on.file) || processes.any(|process| self.family.is_own(roots, process))
     }
 
     /// Other processes that have one of these devices open for writing, mapped or locked.
@@ -482,14 +468,6 @@ fn loops(roots: &Roots) -> Vec<Loop> {
         .filter_map(|name| Block::named(roots, name).ok())
         .filter_map(|block| attached(roots, block))
         .collect()
-}
-
-/// Why there may be loop devices that sysfs does not show.
-fn without_loops(roots: &Roots) -> Option<String> {
-    let error = fs::read_dir(roots.sys.join("class/block")).err()?;
-    let partitions = text(roots.proc.join("partitions"));
-    let none = partitions.is_some_and(|all| !all.contains("loop"));
-    (!none).then(|| format!("loop devices in sysfs: {error}"))
 }
 
 pub(crate) fn attached(roots: &Roots, block: Block) -> Option<Loop> {

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::time::{Duration, Instant};
 
 use iodyno_host::Roots;
@@ -12,6 +11,7 @@ use iodyno_host::block::{Block, DeviceNumber};
 use rustix::fs::OFlags;
 
 use crate::open::{Pinned, PinnedKind};
+use crate::own_writes::Claim;
 use crate::refusal::{Reason, dedup};
 use crate::survey::Survey;
 
@@ -59,14 +59,6 @@ fn is_claimed(roots: &Roots, block: &Block) -> bool {
     opened.is_some_and(|it| it.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy))
 }
 
-/// Whether this process has a device open. Exclusive access to it may be its own.
-fn is_open_here(device: DeviceNumber) -> bool {
-    let descriptors = std::fs::read_dir("/proc/self/fd");
-    let opened = descriptors.into_iter().flatten().flatten();
-    let mut found = opened.filter_map(|entry| std::fs::metadata(entry.path()).ok());
-    found.any(|it| it.file_type().is_block_device() && DeviceNumber::of(it.rdev()) == device)
-}
-
 /// Every use of a device's bytes that forbids writing to it, without signatures.
 pub(crate) fn of(roots: &Roots, survey: &Survey, block: &Block) -> Vec<Reason> {
     let mut walk = Walk {
@@ -82,15 +74,26 @@ pub(crate) fn of(roots: &Roots, survey: &Survey, block: &Block) -> Vec<Reason> {
     }
     let disk = block.parent();
     if let Some(disk) = &disk {
-        // The disk itself, without its other partitions, which do not overlap.
+        // The disk itself, without those of its other partitions that do not overlap.
         walk.seen.insert(disk.number);
         walk.reasons.extend(survey.direct(disk));
         walk.above(disk);
+        let others = disk.partitions().into_iter();
+        others
+            .filter(|other| overlap(block, other))
+            .for_each(|other| walk.whole(&other));
     }
     walk.below(disk.as_ref().unwrap_or(block));
     let writers = survey.writers(roots, &walk.seen);
     walk.reasons.extend(writers);
     dedup(walk.reasons)
+}
+
+/// Whether two partitions of a disk have blocks in common: one of a BSD or Sun label can be the whole disk.
+fn overlap(one: &Block, other: &Block) -> bool {
+    let begin = one.start().max(other.start());
+    let end = |of: &Block| Some(of.start()?.saturating_add(of.length()));
+    begin < end(one).min(end(other))
 }
 
 struct Walk<'a> {
@@ -118,7 +121,7 @@ impl Walk<'_> {
     fn beside(&mut self, block: &Block) {
         let known = self.reasons.len();
         self.whole(block);
-        let unknown = self.reasons.len() == known && !is_open_here(block.number);
+        let unknown = self.reasons.len() == known && !Claim::is_own(block.number);
         if unknown && is_claimed(self.roots, block) {
             self.reasons.push(Reason::Claimed {
                 device: block.name.clone(),

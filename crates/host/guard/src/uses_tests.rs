@@ -60,6 +60,20 @@ fn a_disk_whose_partition_is_mounted_is_refused_and_its_other_partition_is_not()
     check(setup, "sda2", &[]);
 }
 
+/// As the partition `c` of a BSD label, which is the whole disk.
+#[test]
+fn a_partition_that_overlaps_another_one_in_use_is_refused() {
+    let setup = |host: &FakeHost| {
+        two_disks(host);
+        host.attribute("sda/sda2", "size", "1048576\n")
+            .attribute("sda/sda2", "start", "0\n")
+            .partition("sda", "sda3", "8:3")
+            .mount("8:1", "/", "ext4", "/dev/sda1");
+    };
+    check(setup, "sda2", &["sda1 is mounted on `/` (ext4)"]);
+    check(setup, "sda3", &[]);
+}
+
 #[test]
 fn a_partition_of_a_disk_in_use_as_a_whole_is_refused() {
     let setup = |host: &FakeHost| {

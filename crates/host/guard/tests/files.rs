@@ -7,9 +7,8 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use common::{Loop, User, admit, findings, refusal, run, skip, write};
+use common::{Loop, NAMED, User, admit, findings, refusal, run, skip, started, write};
 use iodyno_guard::{
     AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Reason, Request, append_output,
     create_output, open_output,
@@ -305,7 +304,7 @@ fn a_file_that_another_process_writes_maps_or_locks_is_refused_even_with_destroy
 
 /// Descriptors that are not in the table of a process in /proc.
 #[test]
-fn a_file_that_only_a_thread_or_a_ring_holds_is_refused() {
+fn a_file_that_only_a_thread_holds_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a disk.img");
     fs::write(&path, vec![0; 64 << 10]).unwrap();
@@ -327,19 +326,8 @@ fn a_file_that_only_a_thread_or_a_ring_holds_is_refused() {
                 .to_owned(),
             "open for writing in",
         ),
-        (
-            "f = os.open(path, os.O_RDWR); ring = libc.syscall(425, 8, ctypes.create_string_buffer(120))\n\
-             if ring < 0 or libc.syscall(427, ring, 2, (ctypes.c_int * 1)(f), 1): \
-             print('no ring', flush=True)\nos.close(f)"
-                .to_owned(),
-            "registered with io_uring in",
-        ),
     ] {
         let Some(user) = User::python(&format!("{libc}{does}"), &path) else { return };
-        if user.said == "no ring\n" {
-            common::skip("no io_uring here");
-            continue;
-        }
         let refused = refusal(write(&path, std::slice::from_ref(&path)));
         let expected = format!("a disk.img is {how} process {} (python3)", user.id());
         assert!(findings(&refused).contains(&expected), "{does}: {refused}");
@@ -771,9 +759,6 @@ fn an_image_with_a_destroyed_superblock_or_an_empty_table_needs_destroy() {
     write(&path, &[]).unwrap();
 }
 
-/// The variable that names the path for the test below.
-const NAMED: &str = "IODYNO_TEST_PATH";
-
 /// As a program of its own: admits the path that a variable names, or with the argument `serve`, holds it.
 #[test]
 fn as_a_process_of_this_program() {
@@ -791,19 +776,6 @@ fn as_a_process_of_this_program() {
         Ok(_) => eprintln!("admitted"),
         Err(error) => eprintln!("{error}"),
     }
-}
-
-/// A shell script whose `"$@"` is a process of this program that works on a path, `$0`. The words before it start it.
-fn started(before: &[&str], script: &str, path: &Path) -> Command {
-    let mut command = Command::new("env");
-    command.args(before).args(["sh", "-c", script]).arg(path);
-    command.arg(std::env::current_exe().unwrap());
-    command.args(["as_a_process_of_this_program", "--exact", "--nocapture"]);
-    command
-        .env(NAMED, path)
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
 }
 
 #[test]
@@ -877,41 +849,6 @@ fn a_file_of_the_first_process_that_did_not_start_this_one_is_refused() {
     let output = started(&before, script, &path).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("open for writing in process 1"), "{said}");
-}
-
-#[test]
-fn the_file_of_a_loop_device_is_refused_where_sysfs_or_the_node_is_missing() {
-    let Some(disk) = Loop::blank(16) else { return };
-    let at = |name: &str| disk.folder().join(name);
-    for name in ["volume", "bound"] {
-        fs::create_dir(at(name)).unwrap();
-    }
-    let name = format!("{}.img", disk.name());
-    let path = at("volume").join(&name);
-    fs::hard_link(&disk.file, &path).unwrap();
-    let device = run(&["losetup", "--find", "--show", path.to_str().unwrap()]).unwrap();
-    let (volume, bound) = (at("volume"), at("bound"));
-    let (volume, bound) = (volume.display(), bound.display());
-    let hidden = format!(
-        "mount --bind {volume} {bound}; mount -t tmpfs t {volume}; mount -t tmpfs t {}; mount -t tmpfs t /dev",
-        at("mnt").display()
-    );
-    fs::create_dir(at("mnt")).unwrap();
-    let mut said = Vec::new();
-    for (script, path) in [
-        ("umount -l /sys", &path),
-        (hidden.as_str(), &at("bound").join(&name)),
-    ] {
-        let script = format!("set -e; {script}; exec \"$@\"");
-        let output = started(&["unshare", "--mount"], &script, path).output();
-        said.push(String::from_utf8(output.unwrap().stderr).unwrap());
-    }
-    run(&["losetup", "--detach", &device]).unwrap();
-    let unknown = "its users could not be determined: loop devices in sysfs";
-    assert!(said[0].contains(unknown), "{}", said[0]);
-    assert!(said[0].contains("mounted on /sys"), "{}", said[0]);
-    let disk = format!("it is the disk of {}, attached", &device[5..]);
-    assert!(said[1].contains(&disk), "{}", said[1]);
 }
 
 /// Files that it serves are those of its clients.

@@ -74,11 +74,16 @@ impl FakeHost {
         self
     }
 
-    /// Adds a partition.
+    /// Adds a partition. Those with other numbers are elsewhere on the disk.
     pub fn partition(&self, disk: &str, name: &str, number: &str) -> &FakeHost {
         self.device(&format!("{disk}/{name}"), number, 1 << 10);
         self.write(&format!("sys/devices/{disk}/{name}/partition"), "1\n");
-        self.write(&format!("sys/devices/{disk}/{name}/start"), "2048\n");
+        let minor = number.rsplit(':').next().and_then(|it| it.parse().ok());
+        let start = 2048 * (1 + minor.unwrap_or(0u64));
+        self.write(
+            &format!("sys/devices/{disk}/{name}/start"),
+            &format!("{start}\n"),
+        );
         self
     }
 

@@ -190,6 +190,26 @@ pub fn file_lock(file: BorrowedFd<'_>) -> io::Result<Option<i32>> {
     Ok((!free).then_some(lock.l_pid))
 }
 
+/// Whether somebody else has a regular file open for writing, or maps it through such a descriptor: any process, visible
+/// here or not, or the kernel. The descriptor has to be read-only. `None`: unknown, because the file system does not
+/// support leases (`F_SETLEASE` of fcntl(2)), or another user owns the file.
+pub fn is_open_for_writing(file: BorrowedFd<'_>) -> Option<bool> {
+    const F_SETSIG: i32 = 10;
+    // SAFETY: these commands take only numbers.
+    let fcntl = |command, value: i32| unsafe { libc::fcntl(file.as_raw_fd(), command, value) };
+    // Who opens the file for writing while the lease exists waits for its end, and this process gets a signal. By
+    // default, this one is ignored.
+    if fcntl(F_SETSIG, libc::SIGURG) < 0 {
+        return None;
+    }
+    if fcntl(libc::F_SETLEASE, libc::F_RDLCK) < 0 {
+        let busy = io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN);
+        return busy.then_some(true);
+    }
+    fcntl(libc::F_SETLEASE, libc::F_UNLCK);
+    Some(false)
+}
+
 /// Whether a thread shares the descriptor table of its process. `None`: unknown.
 pub fn shares_descriptors(process: u32, thread: u32) -> Option<bool> {
     const KCMP_FILES: i32 = 2;

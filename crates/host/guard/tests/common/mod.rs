@@ -213,6 +213,23 @@ impl Drop for User {
     }
 }
 
+/// The variable that names the path for the test `as_a_process_of_this_program`.
+pub const NAMED: &str = "IODYNO_TEST_PATH";
+
+/// A shell script whose `"$@"` is a process of this program that works on a path, `$0`: it runs the test
+/// `as_a_process_of_this_program`. The words before it start it.
+pub fn started(before: &[&str], script: &str, path: &Path) -> Command {
+    let mut command = Command::new("env");
+    command.args(before).args(["sh", "-c", script]).arg(path);
+    command.arg(std::env::current_exe().unwrap());
+    command.args(["as_a_process_of_this_program", "--exact", "--nocapture"]);
+    command
+        .env(NAMED, path)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
 /// Asserts that descriptors that a target is opened with have the flags of open(2) that were asked for, as the kernel
 /// shows them.
 #[track_caller]
