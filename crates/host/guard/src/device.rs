@@ -18,6 +18,7 @@ use crate::signatures;
 use crate::Guard;
 use crate::admitted::{Admitted, admitted};
 use crate::content::{BLOCK, Sample};
+use crate::file_uses;
 use crate::medium::Medium;
 use crate::open::{Pinned, PinnedKind, open_flags, reopen};
 use crate::own_writes::{Claim, Record, Sampled, Writer};
@@ -43,7 +44,9 @@ impl Guard {
             let survey = Survey::take(&self.roots);
             let mut reasons = uses::of(&self.roots, &survey, &block);
             let node = node.filter(|_| reasons.is_empty());
-            reasons.extend(node.and_then(|node| self.unseen(node, &survey)));
+            reasons.extend(node.and_then(|node| {
+                file_uses::unseen(&self.roots, &survey, node, self.legs.is_some())
+            }));
             reasons
         })
     }

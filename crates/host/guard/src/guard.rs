@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, Weak};
@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 use iodyno_host::block::DeviceNumber;
 use iodyno_host::{Roots, mounts, nvme};
 use iodyno_model::TargetUse;
-use rustix::fs::{Access, AtFlags, CWD, FlockOperation, OFlags, StatVfsMountFlags, accessat};
-use rustix::io::Errno;
+use rustix::fs::{Access, AtFlags, CWD, OFlags, StatVfsMountFlags, accessat};
 
 use crate::admitted::{Admitted, admitted};
+use crate::file_uses;
 use crate::links;
 use crate::open::{Pinned, PinnedKind, create, open_flags};
 use crate::own_writes::{Claim, Records};
 use crate::paths::{discards, existing_folder_of, folder_of, holds_devices, image, mount_id};
-use crate::refusal::{AdmitError, Hold, Reason, refused};
+use crate::refusal::{AdmitError, Reason, refused};
 use crate::request::{Kind, OpenFlags, Request};
 use crate::survey::Survey;
 use crate::uses::patiently;
@@ -384,16 +384,7 @@ impl Guard {
 
     fn file_uses_at(&self, file: &Pinned, now: impl Fn() -> Instant) -> Vec<Reason> {
         self.surveyed(now, |survey| {
-            let (path, legs) = (&file.resolved, self.legs.is_some());
-            let identities = survey.identities(file.file, path);
-            let mut reasons = survey.file(&identities, path);
-            reasons.extend(survey.elsewhere(&self.roots, file));
-            reasons.extend(survey.in_upper(path));
-            reasons.extend(survey.processes_of(&self.roots, &identities, path, legs));
-            if reasons.is_empty() {
-                reasons.extend(self.unseen(file, survey));
-            }
-            reasons
+            file_uses::of(&self.roots, survey, file, self.legs.is_some())
         })
     }
 
@@ -416,53 +407,12 @@ impl Guard {
         }
         reasons
     }
-
-    /// A user that cannot be seen, such as a process of another PID namespace: it has the file open for writing, or
-    /// locked the file or device.
-    pub(crate) fn unseen(&self, file: &Pinned, survey: &Survey) -> Option<Reason> {
-        let descriptor = file.open(OFlags::RDONLY | OFlags::NONBLOCK).ok()?;
-        let written = || {
-            let known = survey.has_user(file.file) || !grants_leases(&descriptor);
-            !known && iodyno_sys::host::is_open_for_writing(descriptor.as_fd()) == Some(true)
-        };
-        let (hold, process) = match written() {
-            true => (Hold::Open, None),
-            false => (Hold::Locked, self.lock(file, &descriptor, survey)?),
-        };
-        let name = file.resolved.file_name().unwrap_or_default();
-        Some(Reason::OpenedBy {
-            device: name.to_string_lossy().into_owned(),
-            process,
-            command: "not visible here".to_owned(),
-            hold,
-        })
-    }
-
-    /// The process, if it is known, that locked a file and is not a listed one. A lock of flock(2) is found by an
-    /// attempt, unless one is listed that may be iodyno's own. A mirror locks its legs itself.
-    fn lock(&self, file: &Pinned, descriptor: &OwnedFd, survey: &Survey) -> Option<Option<u32>> {
-        let attempt = || rustix::fs::flock(descriptor, FlockOperation::NonBlockingLockExclusive);
-        let process = match iodyno_sys::host::file_lock(descriptor.as_fd()) {
-            Ok(Some(process)) => u32::try_from(process).ok().filter(|process| *process > 0),
-            _ if self.legs.is_some() || survey.is_locked(file.file) => return None,
-            _ if attempt() == Err(Errno::WOULDBLOCK) => None,
-            _ => return None,
-        };
-        (!survey.is_own_lock(&self.roots, file, process)).then_some(process)
-    }
 }
 
 impl Request<'_> {
     fn not_made(&self, error: io::Error) -> AdmitError {
         AdmitError::failed(self.path, "create", error, self.flags.direct)
     }
-}
-
-/// Whether a refused lease means that the file is open for writing. NFS and SMB also refuse one if the server did not
-/// delegate the file.
-fn grants_leases(file: &OwnedFd) -> bool {
-    const REMOTE: [u32; 3] = [0x6969, 0xff53_4d42, 0xfe53_4d42];
-    rustix::fs::fstatfs(file).is_ok_and(|found| !REMOTE.contains(&(found.f_type as u32)))
 }
 
 /// The reason against changing what the last component of the path leads to, if it is a symlink of another user.

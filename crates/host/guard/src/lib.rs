@@ -14,6 +14,7 @@ mod admitted;
 mod content;
 mod device;
 pub mod export;
+mod file_uses;
 mod guard;
 mod links;
 mod medium;

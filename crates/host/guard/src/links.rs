@@ -20,10 +20,12 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, S
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use crate::file_uses;
 use crate::open::{Pinned, PinnedKind, reopen};
 use crate::paths::{discards, folder_of, holds_devices, image};
 use crate::refusal::Reason;
 use crate::survey::Survey;
+use crate::uses::patiently;
 
 /// The reason why the pinned inode must not be written through this path: its last component is a symlink of another
 /// user (except root) in a folder where other users can create one, or leads to such a symlink, or the path no longer
@@ -224,18 +226,15 @@ fn precious(pinned: &Pinned) -> Option<Reason> {
     if !matches!(pinned.kind, PinnedKind::File) {
         return None;
     }
-    let (roots, path) = (Roots::host(), &pinned.resolved);
-    let survey = Survey::take(&roots);
-    let identities = survey.identities(pinned.file, path);
-    let used = survey.file(&identities, path).into_iter();
-    let used = used.chain(survey.elsewhere(&roots, pinned));
-    let used = used.chain(survey.in_upper(path));
-    let by_processes = || match is_own_output(pinned) {
-        true => Vec::new(),
-        false => survey.processes_of(&roots, &identities, path, false),
-    };
-    let used = used.chain(by_processes());
-    used.chain(image(pinned)).next()
+    let roots = Roots::host();
+    let used = patiently(|| {
+        let survey = Survey::take(&roots);
+        match is_own_output(pinned) {
+            true => file_uses::without_processes(&roots, &survey, pinned),
+            false => file_uses::of(&roots, &survey, pinned, false),
+        }
+    });
+    used.into_iter().chain(image(pinned)).next()
 }
 
 /// Whether the standard output or error of this process goes to this file, which it may share with others.

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 
 use iodyno_host::fake::FakeHost;
+use rustix::fs::FlockOperation;
 
 use super::*;
 use crate::open::FileId;
