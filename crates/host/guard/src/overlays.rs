@@ -4,8 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use iodyno_host::block::DeviceNumber;
-use iodyno_host::mounts::{Mount, path_of};
+use iodyno_host::mounts::Mount;
 use iodyno_host::{Roots, stack};
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags};
 
@@ -19,12 +18,6 @@ pub(crate) struct Overlay {
     reached: PathBuf,
     /// The upper folder; `None` if its path leads nowhere from here, because it is relative or the folder was moved.
     upper: Option<FileId>,
-    /// Those of the lower folders whose paths lead somewhere.
-    lower: Vec<FileId>,
-    /// Relative paths of lower folders with which no path of the upper folder ends.
-    lower_names: Vec<PathBuf>,
-    is_writable: bool,
-    number: DeviceNumber,
 }
 
 impl Overlay {
@@ -43,50 +36,16 @@ impl Overlay {
             let here = || path.is_absolute().then(|| FileId::of(path))?;
             reach(path).and_then(|path| FileId::of(&path)).or_else(here)
         };
-        let upper = upper_folder(mount);
-        let lower = lower_folders(mount);
-        let is_upper = |name: &PathBuf| upper.as_ref().is_none_or(|upper| upper.ends_with(name));
         Some(Overlay {
             point: mount.point.clone(),
             reached: reach(&mount.point)?,
-            upper: upper.as_deref().and_then(folder),
-            lower: lower.iter().filter_map(|path| folder(path)).collect(),
-            lower_names: lower
-                .iter()
-                .filter(|name| name.is_relative() && !is_upper(name))
-                .cloned()
-                .collect(),
-            is_writable: upper.is_some(),
-            number: mount.number,
+            upper: upper_folder(mount).as_deref().and_then(folder),
         })
     }
 
-    /// Whether a file below these folders is in the upper folder. The folders are those above the file.
-    pub(crate) fn has_above(&self, folders: &[FileId], path: &Path) -> bool {
-        let in_one = |known: &FileId| folders.contains(known);
-        match self.upper {
-            Some(upper) => in_one(&upper),
-            None => self.is_writable && !self.lower.iter().any(in_one) && self.seems_above(path),
-        }
-    }
-
-    /// Whether a folder above a path can be the upper one: its times of birth and change are those of the mount's root.
-    fn seems_above(&self, path: &Path) -> bool {
-        let number = |of: &Statx| (of.stx_dev_major, of.stx_dev_minor);
-        let within = |of: &Statx| number(of) == (self.number.major, self.number.minor);
-        let root = || state(&self.reached).filter(within);
-        if root().as_ref().and_then(born).is_none() {
-            return self.shown(path).is_some();
-        }
-        let is_root = |folder: &Path| {
-            // It may change in between.
-            let (before, root, after) = (state(folder)?, root()?, state(folder)?);
-            let since = changed(&before) <= changed(&root) && changed(&root) <= changed(&after);
-            Some(since && born(&before) == born(&root) && !within(&before))
-        };
-        let is_lower = |folder: &Path| self.lower_names.iter().any(|name| folder.ends_with(name));
-        let mut folders = path.ancestors().skip(1);
-        folders.any(|folder| !is_lower(folder) && is_root(folder) == Some(true))
+    /// Whether one of these folders is the upper one.
+    pub(crate) fn has_upper(&self, folders: &[FileId]) -> bool {
+        self.upper.is_some_and(|upper| folders.contains(&upper))
     }
 
     /// The identity of a file in the mount of the overlay, if it is in a folder below it.
@@ -141,17 +100,6 @@ fn upper_folder(mount: &Mount) -> Option<PathBuf> {
     }
 }
 
-/// The lower folders; those whose names contain a `:` are not found.
-fn lower_folders(mount: &Mount) -> Vec<PathBuf> {
-    let options = mount.super_options.split(',');
-    let values = options.filter_map(|option| {
-        let value = option.strip_prefix("lowerdir")?;
-        value.trim_start_matches('+').strip_prefix('=')
-    });
-    let folders = values.flat_map(|value| value.split(':'));
-    folders.map(|folder| path_of(folder.as_bytes())).collect()
-}
-
 pub(crate) fn state(path: &Path) -> Option<Statx> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
     rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()
@@ -174,9 +122,4 @@ pub(crate) fn is_same(file: &Statx, shown: &Statx) -> bool {
 fn born(file: &Statx) -> Option<(i64, u32)> {
     let known = file.stx_mask & StatxFlags::BTIME.bits() != 0;
     known.then_some((file.stx_btime.tv_sec, file.stx_btime.tv_nsec))
-}
-
-/// When a file was changed.
-fn changed(file: &Statx) -> (i64, u32) {
-    (file.stx_ctime.tv_sec, file.stx_ctime.tv_nsec)
 }

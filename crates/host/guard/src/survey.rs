@@ -232,7 +232,7 @@ impl Survey {
         let overlay = self.names(path).into_iter().find_map(|name| {
             let folders: Vec<FileId> = name.ancestors().skip(1).filter_map(FileId::of).collect();
             let mut overlays = self.overlays.iter();
-            overlays.find(|it| it.has_above(&folders, &name))
+            overlays.find(|it| it.has_upper(&folders))
         })?;
         Some(Reason::Upper {
             point: overlay.point.clone(),

@@ -362,7 +362,17 @@ fn a_file_is_recognised_on_both_sides_of_an_overlay() {
         return common::skip(&why);
     }
     let unused = write(&merged, &[]);
-    let in_upper = write(&upper, std::slice::from_ref(&upper));
+    // By a bind mount of the file alone, too.
+    let beside = at("beside").display().to_string();
+    fs::write(at("beside"), "").unwrap();
+    run(&["mount", "--bind", upper.to_str().unwrap(), &beside]).unwrap();
+    let in_upper = [
+        write(&upper, std::slice::from_ref(&upper)),
+        make(&at("upper/new"), Intent::WRITE),
+        write(&at("upper"), &[]),
+        write(&at("beside"), &[]),
+    ];
+    run(&["umount", &beside]).unwrap();
     let mut used = Vec::new();
     for path in [&upper, &merged] {
         let Some(user) = User::python("f = open(path, 'r+b')", path) else {
@@ -390,10 +400,12 @@ fn a_file_is_recognised_on_both_sides_of_an_overlay() {
         let refused = refusal(refused);
         assert!(findings(&refused).contains(&expected), "{refused}");
     }
-    let refused = refusal(in_upper);
     let expected = format!("it is in the upper folder of the overlay that is mounted on `{point}`");
-    assert_eq!(findings(&refused), [expected]);
-    assert!(refused.hint().contains("name the file in"), "{refused}");
+    for refused in in_upper {
+        let refused = refusal(refused);
+        assert_eq!(findings(&refused), [expected.as_str()]);
+        assert!(refused.hint().contains("name the file in"), "{refused}");
+    }
     write(&upper, &[]).unwrap();
 }
 
@@ -427,7 +439,7 @@ fn an_output_overwrites_no_file_that_another_process_uses() {
 }
 
 #[test]
-fn the_folders_of_an_overlay_are_found_without_their_paths() {
+fn users_on_the_other_side_of_an_overlay_are_found_without_its_paths() {
     if !common::is_root() {
         return common::skip("only root mounts overlays");
     }
@@ -453,19 +465,12 @@ fn the_folders_of_an_overlay_are_found_without_their_paths() {
     if let Err(why) = run(&["sh", "-c", &mount]) {
         return common::skip(&why);
     }
-    let mut in_upper = vec![write(&at("upper/b"), &[])];
     fs::rename(at("upper"), at("moved")).unwrap();
-    in_upper.push(write(&at("moved/b"), &[]));
-    in_upper.push(make(&at("moved/new"), Intent::WRITE));
-    in_upper.push(write(&at("moved"), &[]));
-    // By a bind mount, also of the file alone.
-    let beside = at("beside").display().to_string();
-    fs::write(at("beside"), "").unwrap();
-    run(&["mount", "--bind", at("moved/b").to_str().unwrap(), &beside]).unwrap();
-    in_upper.push(write(&at("beside"), &[]));
-    run(&["umount", &beside]).unwrap();
-    let in_lower = write(&at("lower/a"), &[]).map(drop);
-    let new_in_lower = make(&at("lower/new"), Intent::WRITE).map(drop);
+    let unused = [
+        write(&at("moved/b"), &[]).map(drop),
+        write(&at("lower/a"), &[]).map(drop),
+        make(&at("lower/new"), Intent::WRITE).map(drop),
+    ];
     // Through the overlay, others use files of both folders, also one that was copied when it was opened.
     fs::write(at("lower/c"), vec![0; 64 << 10]).unwrap();
     File::options().append(true).open(at("merged/c")).unwrap();
@@ -475,7 +480,7 @@ fn the_folders_of_an_overlay_are_found_without_their_paths() {
         ("merged/b", "moved/b"),
         ("merged/c", "moved/c"),
     ] {
-        let locks = "import fcntl; f = open(path); fcntl.flock(f, fcntl.LOCK_EX)";
+        let locks = "f = open(path); fcntl.flock(f, fcntl.LOCK_EX)";
         let Some(user) = User::python(locks, &at(shown)) else {
             break;
         };
@@ -487,6 +492,10 @@ fn the_folders_of_an_overlay_are_found_without_their_paths() {
         };
         used.push((write(&at(shown), &[at(shown)]), user.id()));
     }
+    // Who writes it through the overlay is found by any name of it.
+    fs::hard_link(at("moved/b"), at("link")).unwrap();
+    let written = User::python("f = open(path, 'r+b')", &at("merged/b"))
+        .map(|_user| write(&at("link"), &[at("link")]));
     // Files that were made at the same time are others.
     let twin = twins.and_then(|[one, other]| {
         let _user = User::python("f = open(path, 'r+b')", other)?;
@@ -512,13 +521,8 @@ fn the_folders_of_an_overlay_are_found_without_their_paths() {
         }
         Err(why) => skip(&why),
     }
-    for lower in [in_lower, new_in_lower] {
-        lower.unwrap();
-    }
-    let expected = "it is in the upper folder of the overlay that is mounted on";
-    for refused in in_upper {
-        let refused = refusal(refused);
-        assert!(findings(&refused)[0].starts_with(expected), "{refused}");
+    for admitted in unused {
+        admitted.unwrap();
     }
     for (refused, process) in used {
         let expected = format!("locked by process {process} (python3)");
@@ -527,6 +531,10 @@ fn the_folders_of_an_overlay_are_found_without_their_paths() {
         assert!(found.iter().any(|it| it.contains(&expected)), "{refused}");
     }
     in_merged.unwrap();
+    if let Some(refused) = written {
+        let found = findings(&refusal(refused)).join("; ");
+        assert!(found.contains("link is open for writing in"), "{found}");
+    }
     match twin {
         Some(admitted) => admitted.unwrap(),
         None => skip("no files are made at the same time"),
