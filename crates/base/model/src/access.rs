@@ -212,6 +212,27 @@ impl BlockSizes {
             BlockSizes::Split(parts) => parts.iter().map(|part| part.0).max().unwrap_or(0),
         }
     }
+
+    /// The largest number of bytes that divides every size.
+    pub fn divisor(&self) -> u64 {
+        let all = match self {
+            BlockSizes::Range {
+                unaligned: true, ..
+            } => 1,
+            BlockSizes::Fixed(size) => *size,
+            BlockSizes::Range { min, max, .. } => greatest_divisor(*min, *max),
+            BlockSizes::Split(parts) => parts.iter().map(|part| part.0).fold(0, greatest_divisor),
+        };
+        all.max(1)
+    }
+}
+
+/// The greatest common divisor; 0 is divided by everything.
+pub(crate) fn greatest_divisor(a: u64, b: u64) -> u64 {
+    match b {
+        0 => a,
+        _ => greatest_divisor(b, a % b),
+    }
 }
 
 /// In the notation of job files: `4k`, `4k-64k`, `4k/60:64k/40`.
@@ -379,6 +400,14 @@ impl Access {
         ]
         .into_iter()
         .filter_map(|(issued, direction)| issued.then_some(direction))
+    }
+
+    /// The sizes of the blocks that `verify` checks: of writes, or of reads if the job does not write.
+    pub fn verified_sizes(&self) -> &BlockSizes {
+        match self.writes {
+            true => &self.block_sizes.write,
+            false => &self.block_sizes.read,
+        }
     }
 
     /// The largest block of all issued directions, in bytes.

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::access::greatest_divisor;
 use crate::{
-    Access, Amount, Engine, EngineKind, FileService, Files, MixSequence, Order, PriorityShare,
-    Replay, Verify,
+    Access, Amount, Direction, Engine, EngineKind, FileService, Files, MixSequence, Order,
+    PriorityShare, Replay, Verify,
 };
 
 /// The part of its files that a clone works on.
@@ -144,6 +145,40 @@ impl Blocks {
             && each_once
             && !access.reads
             && access.sequence.is_none()
+    }
+
+    /// The largest number of bytes, up to `unit`, of which the start of each written block is a multiple, counted from
+    /// the start of its region. `unit` divides the size of each block; regions have these lengths, bytes.
+    pub fn grid_of_writes(&self, unit: u64, regions: impl IntoIterator<Item = u64>) -> u64 {
+        let (access, extent) = (&self.access, &self.extent);
+        let align = |direction| match access.order {
+            Order::Random => access.block_align.get(direction).copied().unwrap_or(0),
+            Order::Sequential => 0,
+        };
+        let trims = match access.trims {
+            true => access.block_sizes.trim.divisor(),
+            false => 0,
+        };
+        let gap = match access.sequence {
+            Some(MixSequence::Skip(bytes)) => bytes.unsigned_abs(),
+            _ => 0,
+        };
+        let zone = match extent.zone_size {
+            0 => 0,
+            size if extent.zone_range == 0 => size + extent.zone_skip,
+            _ => extent.zone_range + extent.zone_skip,
+        };
+        // Backwards, the first block of another pass is placed from the end.
+        let backwards = matches!(access.sequence, Some(MixSequence::Skip(..0)));
+        let ends = regions.into_iter().filter(|_| backwards);
+        let steps = [
+            align(Direction::Write),
+            align(Direction::Trim),
+            trims,
+            gap,
+            zone,
+        ];
+        steps.into_iter().chain(ends).fold(unit, greatest_divisor)
     }
 
     /// The block size, if all ops have the same.

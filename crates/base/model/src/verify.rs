@@ -82,6 +82,9 @@ impl Checksum {
 }
 
 impl Verify {
+    /// The least number of bytes of which the starts of overlapping blocks can be multiples: each of them takes memory.
+    pub const LEAST_GRID: u64 = 512;
+
     /// Length of a header with its checksum, bytes; 0: blocks have none.
     pub fn header_length(&self) -> u64 {
         match self.header {

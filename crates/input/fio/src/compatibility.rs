@@ -109,6 +109,9 @@ What follows “fio” is its own behaviour. Other rows clarify, warn or refuse.
 | texts that begin with a number for a boolean (`time_based=10`, `direct=1G`) | 1, or 0 if the number is 0, with a warning |
 | a boolean without a value | 1 |
 | `size=20%` of a file that does not exist | an error for each file |
+| `offset` or `offset_increment` in percent, with `filesize`, of a file that does not exist | of `filesize`; fio: of `size` |
+| `mem` with a file (`mmaphuge:/mnt/huge/x`) | an error: buffers are not in files |
+| a flag without its value (`--write_bw_log --name=x`) | the default of the option; fio takes the next word as its value |
 | `${VAR}` that is not set | an empty text, with a warning |
 | `time_based` without `runtime` | ignored, with a warning |
 | options before several job files | apply to all files; fio: to the first |
@@ -184,6 +187,7 @@ What follows “fio” is its own behaviour. Other rows clarify, warn or refuse.
 | `fsync`, `fdatasync`, `sync_file_range` | after this number of writes, not after the last op; fio 3.33 also syncs after reads in between |
 | the same with several files | syncs the file whose writes have waited longest; fio: the next in turn, which then is not written |
 | `sync_file_range` | the range of the writes since the last one to the file; synchronous with libaio and io_uring |
+| `fsync`, `fdatasync` with libaio | are ops in flight like others; fio 3.33 calls fsync(2) between submissions, one at a time |
 | `end_fsync`, `fsync_on_close` with `loops` | one sync at the end of the job; fio: after each pass |
 | `atomic=1` without support below | a failed write (EOPNOTSUPP); fio 3.33 ignores the option |
 | `continue_on_error` | continues after EIO, EILSEQ and ENODATA (which fio counts as EIO at the end of a file), whatever `ignore_error` names. Others, such as ENOSPC, end the job unless `ignore_error` names them |
@@ -192,6 +196,10 @@ What follows “fio” is its own behaviour. Other rows clarify, warn or refuse.
 
 | input | iodyno |
 |---|---|
+| `verify` with blocks that begin at multiples of less than 512 bytes (`rw=write:8`, `ba=100`) | an error |
+| `verify` with blocks that overlap in part (`ba=512`, `rw=write:1k`) | only whole blocks are checked, as in fio; they are not recorded for `verify_only` |
+| `verify` with `bs_unaligned` | an error; fio: a header per op |
+| order of the verify pass | by offset; fio: of the writes if the job has a random map |
 | `continue_on_error=verify` with bad blocks | exit code 1; fio: 0 |
 | `verify` with `loops` | reads back after each pass, in the measured time except after the last |
 | `verify` with `time_based` | reads back after the runtime; fio only with `verify_backlog` |
@@ -209,6 +217,7 @@ What follows “fio” is its own behaviour. Other rows clarify, warn or refuse.
 |---|---|
 | `--bandwidth-log` | a line per second; fio: about two |
 | `--idle-prof` | `system` is from the kernel's counters, also with `percpu`; fio runs threads of the lowest priority, and adds the time of a unit of work |
+| logs of a job with `verify` | have its own ops; fio's also have the reads that verify |
 | submission latency with `io_uring` | only with `slat_percentiles=1`, `write_lat_log` or `disable_slat=0`, by one more system call per batch; fio: always |
 | `disable_clat` and such | no log; the result has the figures, where fio has zeros |
 | `log_store_compressed` | `.fz` files for `--inflate-log`. Neither program reads the other's |

@@ -914,16 +914,9 @@ fn finish_header(draft: &Draft, verify: &mut Verify, report: &mut Report) {
 
 /// Checks that an interval divides each block and has space for its header.
 fn check_interval(draft: &Draft, verify: &mut Verify, report: &mut Report) {
-    let access = &draft.blocks.access;
-    let direction = match access.writes {
-        true => iodyno_model::Direction::Write,
-        false => iodyno_model::Direction::Read,
-    };
-    let Some(sizes) = access.block_sizes.get(direction) else {
-        return;
-    };
+    let sizes = draft.blocks.access.verified_sizes();
     let unequal = sizes.min() != sizes.max();
-    let divisor = sizes_divisor(sizes);
+    let divisor = sizes.divisor();
     let as_fio = draft.verify.header != HeaderFormat::Iodyno;
     verify.interval = match verify.interval {
         0 if unequal => divisor,
@@ -952,29 +945,15 @@ fn check_interval(draft: &Draft, verify: &mut Verify, report: &mut Report) {
             &format!("a part holds at least {smallest} bytes and divides every block size"),
         );
     }
-}
-
-/// The largest number of bytes that divides every size.
-fn sizes_divisor(sizes: &BlockSizes) -> u64 {
-    let all: Vec<u64> = match sizes {
-        BlockSizes::Fixed(size) => vec![*size],
-        BlockSizes::Range {
-            min,
-            max,
-            unaligned,
-        } => match unaligned {
-            true => vec![1],
-            false => vec![*min, *max],
-        },
-        BlockSizes::Split(parts) => parts.iter().map(|part| part.0).collect(),
-    };
-    all.into_iter().fold(0, greatest_divisor).max(1)
-}
-
-fn greatest_divisor(a: u64, b: u64) -> u64 {
-    match b {
-        0 => a,
-        _ => greatest_divisor(b, a % b),
+    let grid = draft.blocks.grid_of_writes(interval, []);
+    if grid < interval.min(Verify::LEAST_GRID) {
+        let option = match draft.blocks.access.sequence {
+            Some(MixSequence::Skip(_)) => "rw",
+            _ => "verify",
+        };
+        let message = format!("blocks that begin at multiples of {grid} bytes cannot be verified");
+        let hint = "choose an alignment, gap or zone of at least 512 bytes; in `rw=write:8`, 8 is a gap in bytes";
+        contradiction(report, draft, option, &message, hint);
     }
 }
 

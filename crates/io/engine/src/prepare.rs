@@ -5,7 +5,7 @@ mod zones;
 use std::sync::Arc;
 
 use iodyno_model::{
-    Amount, Blocks, Distribution, EngineKind, FileAdvice, Job, Memory, Order, SharedFiles,
+    Amount, Blocks, Distribution, EngineKind, FileAdvice, Job, Memory, Order, SharedFiles, Verify,
 };
 use iodyno_sys::memory::{Arena, Pages, SharedMemory};
 use iodyno_sys::vhost_user::Service;
@@ -27,7 +27,7 @@ use crate::shared::CloneShared;
 use crate::shared_files::{TRAILER, Trailers};
 use crate::spec::{BlocksPart, ClonePart, CloneSpec, Simulated};
 use crate::stream::{CloneStream, JobStream, ReplayStream, SharedStream};
-use crate::verify::{Verifier, Writer, shortest_unit};
+use crate::verify::{Verifier, Writer, shortest_unit, verified_unit};
 
 /// Makes the seeds of contents different from those of offsets.
 const CONTENT: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -392,15 +392,6 @@ fn verifier(spec: &CloneSpec, blocks: &Blocks) -> Result<Option<Checks>, WorkerE
         return Ok(None);
     };
     let access = &blocks.access;
-    let smallest = access.min_block();
-    let least = shortest_unit(&rule);
-    if smallest < least {
-        return Err(WorkerError {
-            what: format!("verify blocks of {smallest} bytes"),
-            cause: format!("at least {least} are needed for their headers"),
-            hint: Some("use `bs=512` or more".to_owned()),
-        });
-    }
     let seed = match (access.seed, access.repeatable) {
         (Some(seed), _) => seed,
         (None, true) => REPEATABLE,
@@ -423,7 +414,8 @@ fn verifier(spec: &CloneSpec, blocks: &Blocks) -> Result<Option<Checks>, WorkerE
         trial: part.trial,
         clone: spec.clone,
     };
-    let mut verifier = Verifier::new(rule, writer, smallest, &files, blocks.engine.depth.max(1));
+    let parts = verified_parts(&rule, blocks, files.iter().map(|(_, _, length)| *length))?;
+    let mut verifier = Verifier::new(rule, writer, parts, &files, blocks.engine.depth.max(1));
     if dumps {
         verifier.dump_to(&spec.output);
     }
@@ -432,6 +424,34 @@ fn verifier(spec: &CloneSpec, blocks: &Blocks) -> Result<Option<Checks>, WorkerE
     }
     verifier.expect_recorded(&part.recorded);
     Ok(Some(Checks::Headers(Box::new(verifier))))
+}
+
+/// The length of verified units, and the number of bytes of which offsets of writes are multiples, in regions of these
+/// lengths.
+fn verified_parts(
+    rule: &Verify,
+    blocks: &Blocks,
+    regions: impl Iterator<Item = u64>,
+) -> Result<(u64, u64), WorkerError> {
+    let smallest = blocks.access.verified_sizes().min();
+    let least = shortest_unit(rule);
+    if smallest < least {
+        return Err(WorkerError {
+            what: format!("verify blocks of {smallest} bytes"),
+            cause: format!("at least {least} are needed for their headers"),
+            hint: Some("use `bs=512` or more".to_owned()),
+        });
+    }
+    let unit = verified_unit(rule, smallest);
+    let grid = blocks.grid_of_writes(unit, regions);
+    match grid < unit.min(Verify::LEAST_GRID) {
+        true => Err(WorkerError {
+            what: "verify the job's blocks".to_owned(),
+            cause: format!("they begin at multiples of {grid} bytes"),
+            hint: Some("make `size` a multiple of the block size".to_owned()),
+        }),
+        false => Ok((unit, grid)),
+    }
 }
 
 /// Zones given in bytes must be within each file: zones beyond it could not be used.

@@ -49,6 +49,8 @@ const UNWRITTEN: u32 = u32::MAX;
 const TRIMMED: u32 = UNWRITTEN - 1;
 /// The expected sequence number of a unit whose last write failed: its content is undefined.
 const FAILED: u32 = TRIMMED - 1;
+/// The expected sequence number of the rest of a block that a later write has overwritten in part.
+const PARTLY: u32 = FAILED - 1;
 /// Maximum number of bad units that one clone writes to files: enough to examine, too few to fill a disk.
 const MOST_DUMPS: u32 = 64;
 
@@ -60,13 +62,16 @@ pub(crate) struct Verifier {
     /// Headers of fio are written; `None`: those of iodyno, or none.
     fio: Option<FioRule>,
     unit: usize,
+    /// The writes' offsets in a file are multiples of it, bytes.
+    grid: usize,
     files: Vec<CheckedFile>,
     sequence: u32,
     /// Sequence number of the write in each slot.
     sealed: Box<[u32]>,
     /// The pattern that fills blocks.
     body: Option<Body>,
-    /// Whether partly overwritten blocks cannot be checked, because the pattern depends on the start of the block.
+    /// Whether partly overwritten blocks cannot be checked, because the pattern depends on the start of the block, or
+    /// because blocks overlap within a unit.
     only_whole: bool,
     pub(crate) result: VerifyResult,
     /// The destination of bad units, if requested.
@@ -152,11 +157,11 @@ struct CheckedFile {
     name: String,
     hash: u64,
     base: u64,
-    /// Sequence number of each unit's last write; 0: unknown. Untouched pages take no memory.
+    /// Sequence number of the last write to each part of the grid; 0: unknown. Untouched pages take no memory.
     written: Vec<u32>,
     /// The writers of recorded units, which this clone does not write.
     writers: Vec<Identity>,
-    /// For each unit, the index of its writer. Empty: nothing is recorded.
+    /// For each part, the index of its writer. Empty: nothing is recorded.
     wrote: Vec<u32>,
     /// Units that were checked since their last write; empty if each is checked once, at the end.
     checked: Vec<bool>,
@@ -180,30 +185,31 @@ struct Header {
 }
 
 impl Verifier {
+    /// The length of units, and the number of bytes of which the writes' offsets are multiples; it divides the length.
     /// `files` are (name, base, length).
     pub(crate) fn new(
         rule: Verify,
         writer: Writer,
-        smallest_block: u64,
+        (unit, grid): (u64, u64),
         files: &[(&str, u64, u64)],
         slots: u32,
     ) -> Verifier {
-        let unit = verified_unit(&rule, smallest_block);
         let body = Body::of(&rule);
         let depends = |body: &Body| body.depends_on_start(unit);
         Verifier {
             fio: FioRule::of(&rule),
-            only_whole: body.as_ref().is_some_and(depends),
+            only_whole: grid < unit || body.as_ref().is_some_and(depends),
             rule,
             writer,
             unit: unit as usize,
+            grid: grid as usize,
             files: files
                 .iter()
                 .map(|(name, base, length)| CheckedFile {
                     name: (*name).to_owned(),
                     hash: xxh64(name.as_bytes(), 0),
                     base: *base,
-                    written: vec![0; length.div_ceil(unit) as usize],
+                    written: vec![0; length.div_ceil(grid) as usize],
                     writers: Vec::new(),
                     wrote: Vec::new(),
                     checked: Vec::new(),
@@ -229,7 +235,7 @@ impl Verifier {
     /// Expects the last writes that an earlier trial recorded for each file. This clone writes nothing.
     pub(crate) fn expect_recorded(&mut self, recorded: &[RecordedBlocks]) {
         for (file, record) in self.files.iter_mut().zip(recorded) {
-            if record.unit != self.unit as u64 {
+            if record.unit != self.grid as u64 {
                 continue;
             }
             let writers = record.writers.iter().map(|writer| Identity {
@@ -250,13 +256,13 @@ impl Verifier {
         }
     }
 
-    /// The last writes, unless the units have no headers.
+    /// The last writes, unless the units have no headers, or overlap.
     pub(crate) fn into_written(self) -> Option<WrittenBlocks> {
-        let headers = self.rule.checksum.has_header() && !self.rule.only;
+        let headers = self.rule.checksum.has_header() && !self.rule.only && self.grid == self.unit;
         let written = |mut file: CheckedFile| {
             for unit in &mut file.written {
                 *unit = match *unit {
-                    TRIMMED => 0,
+                    TRIMMED | PARTLY => 0,
                     FAILED => WrittenBlocks::FAILED,
                     sequence => sequence,
                 };
@@ -302,8 +308,8 @@ impl Verifier {
 
     /// Called before a write at `now`, ns: puts a header on each unit of the buffer.
     pub(crate) fn seal(&mut self, slot: Slot, op: &Op, buffer: &mut [u8], now: u64) {
-        // 0, `FAILED`, `TRIMMED` and `UNWRITTEN` have special meanings.
-        self.sequence = self.sequence % (FAILED - 1) + 1;
+        // 0 and the numbers from `PARTLY` on have special meanings.
+        self.sequence = self.sequence % (PARTLY - 1) + 1;
         self.sealed[slot as usize] = self.sequence;
         let block = &mut buffer[..op.length as usize];
         if let Some(body) = &mut self.body {
@@ -373,22 +379,28 @@ impl Verifier {
 
     fn expect(&mut self, op: &Op, sequence: u32) {
         let file = &mut self.files[op.file as usize];
-        let first = ((op.offset - file.base) / self.unit as u64) as usize;
-        let count = (op.length as usize).div_ceil(self.unit);
+        let first = ((op.offset - file.base) / self.grid as u64) as usize;
+        let count = (op.length as usize).div_ceil(self.grid);
         let end = (first + count).min(file.written.len());
         let first = first.min(end);
         let (before, rest) = file.written.split_at_mut(first);
         let (these, after) = rest.split_at_mut(end - first);
-        if self.only_whole
-            && sequence != TRIMMED
-            && let (Some(head), Some(tail)) = (these.first(), these.last())
-        {
-            let left = before.iter_mut().rev().take_while(|unit| **unit == *head);
-            left.for_each(|unit| *unit = 0);
-            let left = after.iter_mut().take_while(|unit| **unit == *tail);
-            left.for_each(|unit| *unit = 0);
+        let cut = |last: Option<&u32>| last.copied().filter(|last| (1..PARTLY).contains(last));
+        if self.only_whole {
+            if let Some(head) = cut(these.first()) {
+                let rest = before.iter_mut().rev().take_while(|part| **part == head);
+                rest.for_each(|part| *part = PARTLY);
+            }
+            if let Some(tail) = cut(these.last()) {
+                let rest = after.iter_mut().take_while(|part| **part == tail);
+                rest.for_each(|part| *part = PARTLY);
+            }
         }
-        these.fill(sequence);
+        // The last op of a job can be shorter than a unit.
+        let whole = op.length as usize / self.unit * (self.unit / self.grid);
+        let (whole, short) = these.split_at_mut(whole.min(these.len()));
+        whole.fill(sequence);
+        short.fill(PARTLY);
         if let Some(checked) = file.checked.get_mut(first..end) {
             checked.fill(false);
         }
@@ -411,6 +423,7 @@ impl Verifier {
         for unit in buffer[..op.length as usize].chunks(self.unit) {
             let bad = self.result.bad();
             match self.expected(op.file, offset).0 {
+                _ if !self.intact(op.file, offset) => {}
                 TRIMMED => self.check_trimmed(op, offset, unit),
                 FAILED => self.result.unchecked += 1,
                 UNWRITTEN if !self.is_of_fio(unit) => self.result.unchecked += 1,
@@ -420,7 +433,7 @@ impl Verifier {
                 self.dump(op, offset, unit);
             }
             let file = &mut self.files[op.file as usize];
-            let index = ((offset - file.base) / self.unit as u64) as usize;
+            let index = ((offset - file.base) / self.grid as u64) as usize;
             if let Some(checked) = file.checked.get_mut(index) {
                 *checked = true;
             }
@@ -681,7 +694,7 @@ impl Verifier {
     /// Sequence number of the last write to the unit at this offset (0: unknown), and its writer.
     fn expected(&self, file: u32, offset: u64) -> (u32, Identity) {
         let file = &self.files[file as usize];
-        let index = ((offset - file.base) / self.unit as u64) as usize;
+        let index = ((offset - file.base) / self.grid as u64) as usize;
         let sequence = file.written.get(index).copied().unwrap_or(0);
         let recorded = file.wrote.get(index);
         let identity = recorded.and_then(|writer| file.writers.get(*writer as usize));
@@ -690,6 +703,23 @@ impl Verifier {
             file: file.hash,
         };
         (sequence, identity.copied().unwrap_or(own))
+    }
+
+    /// Whether the unit at this offset was not overwritten in part since its last known write.
+    fn intact(&self, file: u32, offset: u64) -> bool {
+        let file = &self.files[file as usize];
+        let index = ((offset - file.base) / self.grid as u64) as usize;
+        let parts = self.unit / self.grid;
+        let Some(&sequence) = file.written.get(index) else {
+            return true;
+        };
+        if parts == 1 || !(1..PARTLY).contains(&sequence) {
+            return sequence != PARTLY;
+        }
+        let before = file.written[..index].iter().rev();
+        let before = before.take_while(|part| **part == sequence).count();
+        let after = file.written[index..].iter().take(parts);
+        before % parts == 0 && after.filter(|part| **part == sequence).count() == parts
     }
 
     /// The option that gives the length of a unit.
@@ -726,11 +756,12 @@ impl Verifier {
     /// bytes, in order of their offsets. For a partly overwritten block, its remaining part. Blocks whose write failed
     /// are counted as not checked.
     pub(crate) fn ranges(&mut self, longest: usize) -> Vec<(u32, u64, u32)> {
-        let most = (longest / self.unit).max(1);
+        let parts = self.unit / self.grid;
+        let most = (longest / self.unit).max(1) * parts;
         let checks_zero = self.checks_zero();
         let expects = |sequence: u32| match sequence {
             TRIMMED => checks_zero,
-            FAILED => false,
+            FAILED | PARTLY => false,
             sequence => sequence > 0,
         };
         let mut ranges = Vec::new();
@@ -748,8 +779,8 @@ impl Verifier {
                 let count = run.count();
                 let checked = file.checked.get(unit).is_some_and(|checked| *checked);
                 if count > 0 && !checked {
-                    let offset = file.base + (unit * self.unit) as u64;
-                    ranges.push((index as u32, offset, (count * self.unit) as u32));
+                    let offset = file.base + (unit * self.grid) as u64;
+                    ranges.push((index as u32, offset, (count * self.grid) as u32));
                 }
                 unit += count.max(1);
             }
@@ -798,360 +829,4 @@ fn header(unit: &[u8]) -> Option<Header> {
 mod fio_tests;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::RecordedWriter;
-    use iodyno_model::VerifyTrim;
-    use iodyno_sys::OpKind;
-
-    const WRITER: Writer = Writer {
-        seed: 9,
-        trial: 77,
-        clone: 0,
-    };
-
-    fn verifier(checksum: Checksum) -> Verifier {
-        let rule = Verify {
-            checksum,
-            ..Verify::default()
-        };
-        Verifier::new(
-            rule,
-            WRITER,
-            4096,
-            &[("a", 0, 1 << 20), ("b", 8192, 1 << 20)],
-            4,
-        )
-    }
-
-    fn write(file: u32, offset: u64) -> Op {
-        Op {
-            kind: OpKind::Write,
-            file,
-            offset,
-            length: 8192,
-            skip: 0,
-            priority: 0,
-        }
-    }
-
-    fn sealed(verifier: &mut Verifier, op: &Op) -> Vec<u8> {
-        let mut buffer: Vec<u8> = (0..8192u32).map(|byte| (byte * 31) as u8).collect();
-        verifier.seal(0, op, &mut buffer, 5_000_000_123);
-        verifier.written(0, op);
-        buffer
-    }
-
-    #[test]
-    fn accepts_what_it_wrote() {
-        for checksum in [Checksum::Crc32c, Checksum::Xxhash64, Checksum::HeaderOnly] {
-            let mut verifier = verifier(checksum);
-            let op = write(1, 16384);
-            let buffer = sealed(&mut verifier, &op);
-            assert!(verifier.check(&op, &buffer));
-            assert_eq!((verifier.result.checked, verifier.result.bad()), (2, 0));
-            assert_eq!(verifier.ranges(1 << 20), [(1, 16384, 8192)]);
-        }
-    }
-
-    #[test]
-    fn a_trimmed_unit_is_zero_or_not_checked() {
-        for (check_zero, bad, ranges) in [(true, 1, 3), (false, 0, 2)] {
-            let mut verifier = verifier(Checksum::Crc32c);
-            verifier.rule.trim = Some(VerifyTrim {
-                percent: 50,
-                backlog: 1,
-                batch: 1,
-                check_zero,
-            });
-            let (trimmed, kept, again) = (write(0, 0), write(0, 8192), write(0, 16384));
-            let old = sealed(&mut verifier, &trimmed);
-            sealed(&mut verifier, &kept);
-            sealed(&mut verifier, &again);
-            verifier.trimmed(&trimmed);
-            verifier.trimmed(&again);
-            let new = sealed(&mut verifier, &again);
-            assert_eq!(verifier.ranges(8192).len(), ranges);
-            assert!(verifier.check(&trimmed, &[0; 8192]));
-            assert!(verifier.check(&again, &new));
-            assert_eq!(verifier.result.bad(), 0);
-            let mut remains = vec![0; 8192];
-            remains[..4096].copy_from_slice(&old[..4096]);
-            assert_eq!(verifier.check(&trimmed, &remains), !check_zero);
-            assert_eq!(verifier.result.corrupt, bad);
-            let written = verifier.into_written().unwrap();
-            assert_eq!(written.sequences[0][..6], [0, 0, 2, 2, 4, 4]);
-        }
-    }
-
-    #[test]
-    fn distinguishes_each_kind_of_damage() {
-        for checksum in [Checksum::Crc32c, Checksum::Xxhash64] {
-            let mut verifier = verifier(checksum);
-            let (here, there) = (write(0, 0), write(0, 65536));
-            let old = sealed(&mut verifier, &here);
-            let new = sealed(&mut verifier, &here);
-            let other = sealed(&mut verifier, &there);
-            let mut torn = new.clone();
-            torn[4096 - 100..4096].copy_from_slice(&old[..100]);
-            assert!(!verifier.check(&here, &torn));
-            assert_eq!(verifier.result.corrupt, 1);
-            assert!(!verifier.check(&here, &old));
-            assert_eq!(verifier.result.stale, 2);
-            assert!(!verifier.check(&here, &other));
-            assert_eq!(verifier.result.misplaced, 2);
-            assert!(!verifier.check(&here, &[0; 8192]));
-            assert_eq!(verifier.result.foreign, 2);
-            assert!(verifier.check(&here, &new));
-            assert!(
-                verifier
-                    .result
-                    .first
-                    .as_ref()
-                    .unwrap()
-                    .contains("a at offset 0")
-            );
-        }
-    }
-
-    #[test]
-    fn another_clone_s_write_is_stale_unless_the_sequence_is_not_checked() {
-        for check_sequence in [true, false] {
-            let clone = || {
-                let rule = Verify {
-                    check_sequence,
-                    ..Verify::default()
-                };
-                Verifier::new(rule, WRITER, 4096, &[("a", 0, 1 << 20)], 4)
-            };
-            let (mut first, mut second) = (clone(), clone());
-            sealed(&mut second, &write(0, 65536));
-            let own = sealed(&mut first, &write(0, 0));
-            let other = sealed(&mut second, &write(0, 0));
-            assert!(first.check(&write(0, 0), &own));
-            assert_eq!(first.check(&write(0, 0), &other), !check_sequence);
-            assert_eq!(first.result.stale, if check_sequence { 2 } else { 0 });
-            // A misplaced unit is always reported.
-            let elsewhere = sealed(&mut second, &write(0, 65536));
-            assert!(!first.check(&write(0, 0), &elsewhere));
-        }
-    }
-
-    /// A clone of the trial of this identity, on one file.
-    fn of_trial(trial: u64, rule: Verify) -> Verifier {
-        let writer = Writer { trial, ..WRITER };
-        Verifier::new(rule, writer, 4096, &[("a", 0, 1 << 20)], 4)
-    }
-
-    #[test]
-    fn an_equal_block_of_an_earlier_trial_is_stale() {
-        let op = write(0, 16384);
-        let (mut earlier, mut now) = (
-            of_trial(77, Verify::default()),
-            of_trial(78, Verify::default()),
-        );
-        let old = sealed(&mut earlier, &op);
-        let new = sealed(&mut now, &op);
-        assert!(now.check(&op, &new));
-        assert!(!now.check(&op, &old));
-        assert_eq!(now.result.stale, 2);
-        // Units that this trial did not write may belong to any trial.
-        let elsewhere = write(0, 65536);
-        let other = sealed(&mut earlier, &elsewhere);
-        assert!(now.check(&elsewhere, &other));
-    }
-
-    #[test]
-    fn only_the_recorded_write_is_expected() {
-        let (first, second) = (write(0, 0), write(0, 8192));
-        let mut writer = of_trial(77, Verify::default());
-        let lost = sealed(&mut writer, &first);
-        let kept = sealed(&mut writer, &second);
-        let current = sealed(&mut writer, &first);
-        let written = writer.into_written().unwrap();
-        assert_eq!(
-            (written.unit, &written.sequences[0][..5]),
-            (4096, &[3, 3, 2, 2, 0][..])
-        );
-        let unit = |sequence: &u32| match *sequence {
-            0 => RecordedUnit::Unwritten,
-            sequence => RecordedUnit::Written {
-                writer: 0,
-                sequence,
-            },
-        };
-        let record = RecordedBlocks {
-            unit: written.unit,
-            writers: recorded("a"),
-            units: written.sequences[0].iter().map(unit).collect(),
-        };
-        let only = Verify {
-            only: true,
-            ..Verify::default()
-        };
-        let mut checker = of_trial(90, only.clone());
-        checker.expect_recorded(std::slice::from_ref(&record));
-        assert!(checker.check(&first, &current) && checker.check(&second, &kept));
-        assert_eq!(checker.result.checked, 4);
-        assert!(!checker.check(&first, &lost));
-        assert_eq!(checker.result.stale, 2);
-        // Unwritten units are not checked, and unrecorded ones only by their headers.
-        assert!(checker.check(&write(0, 32768), &[0; 8192]));
-        assert_eq!((checker.result.checked, checker.result.unchecked), (6, 2));
-        let mut unrecorded = of_trial(90, only);
-        assert!(unrecorded.check(&first, &lost) && unrecorded.into_written().is_none());
-    }
-
-    fn recorded(name: &str) -> Vec<RecordedWriter> {
-        let name = name.to_owned();
-        vec![RecordedWriter { trial: 77, name }]
-    }
-
-    /// Files that have other names than when they were written are accepted by their record, and blocks of another file
-    /// are not.
-    #[test]
-    fn a_renamed_file_is_known_by_its_record() {
-        let op = write(0, 0);
-        let headers = [
-            iodyno_model::HeaderFormat::Iodyno,
-            iodyno_model::HeaderFormat::Fio,
-        ];
-        for header in headers {
-            let rule = Verify {
-                header,
-                ..Verify::default()
-            };
-            let named = |trial: u64, names: &[(&str, u64, u64)]| {
-                let writer = Writer { trial, ..WRITER };
-                Verifier::new(rule.clone(), writer, 4096, names, 4)
-            };
-            let block = sealed(&mut named(77, &[("a", 0, 1 << 20)]), &op);
-            let other = sealed(&mut named(77, &[("other", 0, 1 << 20)]), &op);
-            let mut checker = named(90, &[("new", 0, 1 << 20), ("other", 0, 1 << 20)]);
-            assert!(checker.check(&op, &block), "{:?}", checker.result);
-            let sequence = 1;
-            let writer = 0;
-            checker.expect_recorded(&[RecordedBlocks {
-                unit: 4096,
-                writers: recorded("a"),
-                units: vec![RecordedUnit::Written { writer, sequence }; 2],
-            }]);
-            assert!(checker.check(&op, &block), "{:?}", checker.result);
-            assert!(!checker.check(&op, &other));
-            assert_eq!(checker.result.misplaced, 2, "{:?}", checker.result);
-        }
-    }
-
-    #[test]
-    fn a_block_whose_write_failed_is_counted_and_not_checked() {
-        for backlog in [false, true] {
-            let mut verifier = verifier(Checksum::Crc32c);
-            if backlog {
-                verifier.note_checks();
-            }
-            let (failed, good) = (write(0, 8192), write(0, 0));
-            sealed(&mut verifier, &good);
-            verifier.forget(&failed);
-            assert_eq!(verifier.ranges(1 << 20), [(0, 0, 8192)]);
-            assert_eq!(verifier.result.unchecked, 2);
-            // A second pass does not count them again.
-            verifier.ranges(1 << 20);
-            assert_eq!(verifier.result.unchecked, if backlog { 2 } else { 4 });
-            // A later check by the record: neither torn nor missing data are a bad block.
-            let written = verifier.into_written().unwrap();
-            assert_eq!(written.sequences[0][2], WrittenBlocks::FAILED);
-            let only = Verify {
-                only: true,
-                ..Verify::default()
-            };
-            let mut checker = of_trial(90, only);
-            checker.expect_recorded(&[RecordedBlocks {
-                unit: 4096,
-                writers: Vec::new(),
-                units: vec![
-                    RecordedUnit::Unknown,
-                    RecordedUnit::Unknown,
-                    RecordedUnit::Failed,
-                ],
-            }]);
-            let one = Op {
-                length: 4096,
-                ..failed
-            };
-            assert!(checker.check(&one, &[7; 4096]));
-            assert_eq!((checker.result.checked, checker.result.unchecked), (0, 1));
-        }
-    }
-
-    #[test]
-    fn blocks_of_the_first_version_can_be_checked() {
-        let op = write(0, 0);
-        let mut writer = of_trial(77, Verify::default());
-        let mut old = sealed(&mut writer, &op);
-        for unit in old.chunks_mut(4096) {
-            unit[..8].copy_from_slice(b"iodynoB1");
-            let checksum = own_checksum(&writer.rule.checksum, unit);
-            unit[40..48].copy_from_slice(&checksum.to_le_bytes());
-        }
-        let only = Verify {
-            only: true,
-            ..Verify::default()
-        };
-        assert!(of_trial(78, only).check(&op, &old));
-        assert!(!writer.check(&op, &old));
-    }
-
-    #[test]
-    fn a_block_with_another_checksum_names_the_fitting_option() {
-        let op = write(0, 0);
-        for (written, read, option) in [
-            (Checksum::Crc32c, Checksum::Xxhash64, "verify=crc32c"),
-            (Checksum::Xxhash64, Checksum::Crc32c, "verify=xxhash64"),
-            (Checksum::Crc32c, Checksum::HeaderOnly, "verify=crc32c"),
-        ] {
-            let mut block = sealed(&mut verifier(written), &op);
-            let mut reader = verifier(read.clone());
-            assert!(!reader.check(&op, &block));
-            let fitting = |reader: &Verifier| reader.result.bad_blocks[0].fitting.clone();
-            assert_eq!(fitting(&reader).as_deref(), Some(option));
-            // A damaged block fits no option.
-            block[100] ^= 1;
-            let mut reader = verifier(read);
-            assert!(!reader.check(&op, &block));
-            assert_eq!(fitting(&reader), None);
-        }
-    }
-
-    #[test]
-    fn a_failed_write_leaves_its_blocks_unchecked() {
-        let mut verifier = verifier(Checksum::Crc32c);
-        let op = write(0, 0);
-        sealed(&mut verifier, &op);
-        verifier.forget(&op);
-        assert_eq!(verifier.ranges(1 << 20), []);
-    }
-
-    #[test]
-    fn every_flipped_bit_is_detected() {
-        let mut verifier = verifier(Checksum::Crc32c);
-        let op = write(0, 0);
-        let buffer = sealed(&mut verifier, &op);
-        for bit in (0..8192 * 8).step_by(7) {
-            let mut damaged = buffer.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(!verifier.check(&op, &damaged), "bit {bit}");
-        }
-    }
-
-    #[test]
-    fn ranges_skip_unwritten_units() {
-        let mut verifier = verifier(Checksum::Crc32c);
-        for offset in [0, 8192, 65536] {
-            sealed(&mut verifier, &write(0, offset));
-        }
-        assert_eq!(
-            verifier.ranges(12288),
-            [(0, 0, 8192), (0, 8192, 8192), (0, 65536, 8192)]
-        );
-    }
-}
+mod tests;

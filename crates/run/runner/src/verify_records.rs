@@ -430,7 +430,7 @@ impl Recorder {
         }) else {
             return Ok(Vec::new());
         };
-        let unit = verified_unit(verify, blocks.access.min_block());
+        let unit = verified_unit(verify, blocks.access.verified_sizes().min());
         let mut all = Vec::with_capacity(clone.files.len());
         for file in &clone.files {
             let range = file.base..file.end();

@@ -34,6 +34,7 @@ mod moved;
 mod nbd;
 mod nbd_engine;
 mod nodes;
+mod peer;
 mod printed;
 mod replay;
 #[cfg(feature = "charts")]

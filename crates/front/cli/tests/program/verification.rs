@@ -353,15 +353,9 @@ fn the_unwritten_rest_of_a_run_that_ended_early_is_not_checked() {
 
 /// fio and the header format that it writes; `None` without fio.
 fn fio() -> Option<&'static str> {
-    let version = std::process::Command::new("fio").arg("--version").output();
-    let version = String::from_utf8(version.ok()?.stdout).ok()?;
-    let numbers = version.trim().strip_prefix("fio-")?.to_owned();
-    let mut numbers = numbers.split(['.', '-']).map(|part| part.parse::<u32>());
-    let release = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-    Some(if release >= (3, 41) {
-        "fio"
-    } else {
-        "fio-3.40"
+    Some(match crate::peer::version()? {
+        (3, 41..) | (4.., _) => "fio",
+        _ => "fio-3.40",
     })
 }
 

@@ -39,7 +39,8 @@ fn of_trial(trial: u64, rule: Verify, block: u64) -> Verifier {
         trial,
         clone: 4,
     };
-    Verifier::new(rule, writer, block, &FILES, 4)
+    let unit = verified_unit(&rule, block);
+    Verifier::new(rule, writer, (unit, unit), &FILES, 4)
 }
 
 fn write(file: u32, offset: u64, length: u32) -> Op {
