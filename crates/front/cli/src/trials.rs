@@ -199,7 +199,8 @@ fn fio_facts(trial: &Trial, context: &Context) -> fio::Context {
         utc_offset_s: context.utc_offset_s(now_unix_ms),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
-        elapsed_s: (span_ns + 500_000_000) / 1_000_000_000,
+        // As in fio, a second that began counts.
+        elapsed_s: span_ns.div_ceil(1_000_000_000).max(1),
         eta_s: 0,
         cpu_idleness: false,
     }

@@ -128,6 +128,9 @@ fn apply_one(
             true => arithmetic::result(&text).unwrap_or(text.clone()),
             false => text.clone(),
         };
+        let pair = ONE_SETTING.iter().find(|pair| pair.contains(&option.name));
+        let replaced = |name: &String| pair.is_some_and(|pair| pair.contains(&name.as_str()));
+        draft.job.options.retain(|name, _| !replaced(name));
         draft.job.options.insert(option.name.to_owned(), value);
         draft.job.inherited.remove(option.name);
         let place = entry.key_place.clone();
@@ -136,6 +139,9 @@ fn apply_one(
             .insert(option.name, Written { place, value: text });
     }
 }
+
+/// Pairs of options that are one setting: the last of both counts.
+const ONE_SETTING: [[&str; 2]; 2] = [["direct", "buffered"], ["rwmixread", "rwmixwrite"]];
 
 /// Location of an error: the part of the value, the value, or the line if variables changed it.
 fn fault_place(entry: &Entry, fault: &Problem, changed: bool) -> Place {

@@ -146,6 +146,10 @@ pub(super) fn as_commands(workload: &Workload) -> String {
     text
 }
 
+/// The options without the name; `kb_base` counts for those after it.
 fn arguments(job: &Job) -> impl Iterator<Item = (&String, &String)> {
-    job.options.iter().filter(|(name, _)| *name != "name")
+    let base = job.options.get_key_value("kb_base");
+    let others = job.options.iter();
+    base.into_iter()
+        .chain(others.filter(|(name, _)| !["name", "kb_base"].contains(&name.as_str())))
 }

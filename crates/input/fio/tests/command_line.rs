@@ -167,9 +167,21 @@ fn help_and_version_need_no_job() {
         read("--name=a --size=1m --parse-only").action,
         Action::ParseOnly
     );
-    let shown = read("--size=1m --name=a --rw=randread:8 --filename=/tmp/a --showcmd").action;
-    let expected = "fio --name=a --filename=/tmp/a --rw=randread:8 --size=1m\n";
-    assert_eq!(shown, Action::Print(expected.to_owned()));
+    // The shown command does the same: `kb_base` counts for what follows it, and the last of two options for one setting
+    // counts.
+    for (given, expected) in [
+        (
+            "--size=1m --name=a --rw=randread:8 --filename=/tmp/a",
+            "fio --name=a --filename=/tmp/a --rw=randread:8 --size=1m\n",
+        ),
+        (
+            "--name=a --kb_base=1000 --rwmixwrite=20 --rwmixread=30 --direct=1 --buffered=1 --bs=4k",
+            "fio --name=a --kb_base=1000 --bs=4k --buffered=1 --rwmixread=30\n",
+        ),
+    ] {
+        let shown = read(&format!("{given} --showcmd")).action;
+        assert_eq!(shown, Action::Print(expected.to_owned()));
+    }
 }
 
 #[test]
