@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::path::Path;
 
 /// Whether a character is a control character (C0, DEL, C1), a separator of lines or paragraphs, or overrides the
 /// direction of text (Unicode Standard Annex 9: embeddings, overrides, isolates).
@@ -36,6 +37,11 @@ pub fn shell_word(word: &str) -> String {
     }
 }
 
+/// A path as a word of a command line.
+pub fn shell_path(path: &Path) -> String {
+    shell_word(&path.to_string_lossy())
+}
+
 /// A JSON document in which characters that [`steers`] finds are escaped. It means the same: JSON itself has no
 /// characters beyond ASCII outside of strings, and serializers escape what is below a space.
 pub fn json(document: &str) -> Cow<'_, str> {
@@ -62,6 +68,20 @@ mod tests {
         '\u{7}', '\u{1b}', '\r', '\u{7f}', '\u{85}', '\u{9b}', '\u{2028}', '\u{202a}', '\u{202e}',
         '\u{2066}', '\u{2069}',
     ];
+
+    #[test]
+    fn paths_can_be_pasted_into_a_shell() {
+        for (path, expected) in [
+            ("/a/b-1.2_c", "/a/b-1.2_c"),
+            ("/a b", "'/a b'"),
+            ("/a'b", r"'/a'\''b'"),
+            ("/$x", "'/$x'"),
+            ("", "''"),
+            ("--rw=randread", "--rw=randread"),
+        ] {
+            assert_eq!(shell_path(Path::new(path)), expected);
+        }
+    }
 
     #[test]
     fn what_steers_is_replaced_and_nothing_else() {

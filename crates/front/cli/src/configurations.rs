@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use iodyno_lab::NamedTarget;
+use iodyno_model::printable::shell_path;
 use iodyno_model::{Configuration, Diagnostic, ExportUri, Target, url_scheme};
 
 /// The name of the only configuration of a run without `--on`.
@@ -57,7 +58,7 @@ pub(crate) fn configurations<'a>(
         match name {
             None => faults.push(
                 Diagnostic::error(format!("`--on {shown}` has no name"))
-                    .hint(format!("write `--on NAME={}`", given.display())),
+                    .hint(format!("write `--on NAME={}`", shell_path(&given))),
             ),
             Some(name) if found.iter().any(|other| other.name == name) => faults.push(
                 Diagnostic::error(format!("two configurations are named `{name}`"))

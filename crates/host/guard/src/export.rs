@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use iodyno_model::printable::shell_word;
 use iodyno_model::{Diagnostic, ExportServer, ExportUri};
 use iodyno_sys::BackendError;
 use iodyno_sys::nbd::{self, wire};
@@ -174,7 +175,10 @@ pub fn permitted(uri: &ExportUri, changes: bool, destroy: &[PathBuf]) -> Result<
         true => Err(Diagnostic::error(format!(
             "refusing to write to `{uri}`: it is not known what it contains"
         ))
-        .hint(format!("if it may be overwritten, add `--destroy '{uri}'`"))),
+        .hint(format!(
+            "if it may be overwritten, add `--destroy {}`",
+            shell_word(&uri.to_string())
+        ))),
         false => Ok(()),
     }
 }
@@ -250,7 +254,7 @@ mod tests {
             assert_eq!(answer.is_ok(), permission, "{changes} {destroy}");
         }
         let why = permitted(&uri(), true, &[]).unwrap_err();
-        assert!(why.hint.unwrap().contains("--destroy 'nbd://host/disk'"));
+        assert!(why.hint.unwrap().contains("--destroy nbd://host/disk"));
     }
 
     #[test]

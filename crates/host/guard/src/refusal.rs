@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use iodyno_host::block::DeviceNumber;
 use iodyno_model::Diagnostic;
-use iodyno_model::printable::shell_word;
+use iodyno_model::printable::shell_path;
 
 use crate::signatures::{self, Signature};
 
@@ -362,7 +362,7 @@ impl Refusal {
 
     /// The remedy.
     pub fn hint(&self) -> String {
-        let path = shell_word(&self.path.to_string_lossy());
+        let path = shell_path(&self.path);
         let gives_way = self.findings.iter().all(Reason::gives_way);
         if gives_way {
             let empty = match self.device {

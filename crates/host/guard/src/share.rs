@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use iodyno_model::printable::shell_path;
 use iodyno_model::{Diagnostic, ExportServer, ExportUri};
 pub use iodyno_sys::vhost_user::{Found, OpenFile, Share, ShareFlags};
 
@@ -66,7 +67,8 @@ pub fn permitted(
             "refusing to write to `{shown}`: it contains {image}"
         ))
         .hint(format!(
-            "to overwrite its content, add `--destroy '{shown}'`"
+            "to overwrite its content, add `--destroy {}`",
+            shell_path(name)
         ))),
     }
 }

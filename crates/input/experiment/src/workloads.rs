@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::document::{Entry, Node, Report, Section, Table, Value, wrong};
 use crate::fileops::{Described, Overrides};
 use iodyno_fio::Host;
+use iodyno_model::printable::shell_word;
 use iodyno_model::{
     Configuration, Diagnostic, DiskInterface, EngineKind, Job, Layer, Severity, Source, Work,
     Workload,
@@ -417,7 +418,7 @@ impl Reader<'_, '_> {
 fn word_at(words: &[String], column: u32) -> Option<usize> {
     let mut end = 0;
     words.iter().position(|word| {
-        end += iodyno_model::printable::shell_word(word).chars().count() + 1;
+        end += shell_word(word).chars().count() + 1;
         column as usize <= end
     })
 }

@@ -20,6 +20,7 @@ use iodyno_host::{Roots, socket_folder, socket_name};
 use iodyno_mirror::core::{Cause, Change, Errno, Failure, Notice};
 use iodyno_mirror::superblock::{Fork, Geometry, LegState};
 use iodyno_model::Diagnostic;
+use iodyno_model::printable::shell_path;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -340,13 +341,14 @@ fn fault(message: impl Into<String>) -> Refused {
 /// The file or device at this path is open as a leg. It gets no I/O if it was dropped for a cause.
 fn taken(leg: &Leg, path: &Path, dropped: Option<Cause>) -> Refused {
     let (shown, own) = (path.display(), leg.path.display());
+    let word = shell_path(&leg.path);
     match leg.is_at(&leg.path) {
         true => {
             let fault = Diagnostic::error(format!("`{shown}` is a leg of the mirror already"));
             match dropped {
                 None => fault,
                 Some(Cause::Replaced) => fault.hint(format!(
-                    "remove it and add it again: `iodyno mirror remove --leg … {own}` and `iodyno mirror add --leg … {own} --destroy {own}`, with the other legs"
+                    "remove it and add it again: `iodyno mirror remove --leg … {word}` and `iodyno mirror add --leg … {word} --destroy {word}`, with the other legs"
                 )),
                 Some(_) => fault.hint("`iodyno mirror add` takes it back"),
             }
@@ -583,7 +585,8 @@ impl Shared {
             _ => {
                 let shown = leg.path.display();
                 let text = format!("cannot take back `{shown}`: it was overwritten");
-                let hint = format!("to overwrite its content, add `--destroy {shown}`");
+                let word = shell_path(&leg.path);
+                let hint = format!("to overwrite its content, add `--destroy {word}`");
                 Err(Refused {
                     faults: vec![Diagnostic::error(text).hint(hint)],
                     by_guard: true,

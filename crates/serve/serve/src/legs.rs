@@ -17,6 +17,7 @@ use iodyno_mirror::core::{self, Mirror, Stored};
 use iodyno_mirror::intent::Bits;
 use iodyno_mirror::superblock::{BLOCK, COPIES, DATA, LOG, Superblock, Unreadable};
 use iodyno_model::Diagnostic;
+use iodyno_model::printable::shell_path;
 use rustix::fs::{FlockOperation, flock};
 use uuid::Uuid;
 
@@ -424,9 +425,10 @@ fn used(path: &Path, admitted: &Admitted, file: &File, destroy: &[PathBuf]) -> R
             let shown = path.display();
             let fault = Diagnostic::error(format!("cannot overwrite `{shown}`: it contains data"));
             Err(Refused {
-                faults: vec![
-                    fault.hint(format!("to overwrite its content, add `--destroy {shown}`")),
-                ],
+                faults: vec![fault.hint(format!(
+                    "to overwrite its content, add `--destroy {}`",
+                    shell_path(path)
+                ))],
                 by_guard: true,
             })
         }
@@ -659,7 +661,7 @@ fn explain(fault: &Fault, legs: &[Leg]) -> Diagnostic {
 /// The command that makes a leg a new one, on the same file or device.
 fn replacing(leg: &Leg) -> String {
     let (shown, uuid) = (
-        leg.path.display(),
+        shell_path(&leg.path),
         leg.superblock().map(|(found, _)| found.leg),
     );
     let uuid = uuid.map_or_else(|_| "UUID".to_owned(), |uuid| uuid.to_string());

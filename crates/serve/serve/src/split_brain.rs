@@ -4,6 +4,7 @@ use std::path::Path;
 
 use iodyno_mirror::superblock::Superblock;
 use iodyno_model::Diagnostic;
+use iodyno_model::printable::shell_path;
 
 /// Legs with these superblocks, of which each pair was written without the other.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +71,7 @@ impl SplitBrain<'_> {
         let listed = |paths: &[usize]| -> String {
             paths
                 .iter()
-                .map(|leg| format!(" --leg {}", self.path(*leg)))
+                .map(|leg| format!(" --leg {}", shell_path(self.paths[*leg])))
                 .collect()
         };
         let missed = |leg: &&usize| {
@@ -87,7 +88,11 @@ impl SplitBrain<'_> {
         }
         let mut given = right.to_vec();
         for leg in wrong {
-            let (legs, path, uuid) = (listed(&given), self.path(leg), self.stored[leg].leg);
+            let (legs, path, uuid) = (
+                listed(&given),
+                shell_path(self.paths[leg]),
+                self.stored[leg].leg,
+            );
             let replace = "iodyno mirror replace --degraded";
             steps.push(format!("`{replace}{legs} {uuid} {path} --destroy {path}`"));
             given.push(leg);

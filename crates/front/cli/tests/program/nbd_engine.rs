@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use iodyno_model::printable::shell_word;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -49,7 +50,7 @@ fn an_export_is_written_only_if_it_is_named_and_holds_what_was_written() {
         "--offset_increment=8m",
     ];
     let refused = job(&home, &[], &write).exits(1);
-    refused.tells(&format!("--destroy '{uri}'"));
+    refused.tells(&format!("--destroy {}", shell_word(&uri)));
     assert!(data(&legs[0]).iter().all(|byte| *byte == 0));
     home.file(
         "job.fio",

@@ -1135,32 +1135,34 @@ fn a_degraded_start_without_a_write_does_not_count_against_one_with_a_write() {
 
 #[test]
 fn degraded_starts_with_writes_on_both_sides_are_a_split_brain_that_the_hint_resolves() {
-    let mut stage = Stage::new(&["a", "b"]);
-    stage.session();
-    let running = stage.alone("b");
-    client(&stage.home).write(0, &noise(77, 512));
-    stop(running);
-    let running = stage.alone("a");
-    stage.write();
-    stop(running);
-    let status = mirror(&stage.home, &["status", "a", "b"]).exits(1);
-    status.tells("split brain");
-    assert_eq!(stage.starts(), Start::Refused);
-    // As the hint says.
-    let status = status_of(&stage, "b");
-    let own = status["legs"].as_array().unwrap().iter();
-    let own = own.into_iter().find(|leg| !leg["path"].is_null()).unwrap();
-    let uuid = own["uuid"].as_str().unwrap();
-    mirror(&stage.home, &["status", "a", "b"]).tells(&format!("{uuid} b --destroy b"));
-    let replace = ["replace", "--leg", "a", uuid, "b", "--destroy", "b"];
-    mirror(&stage.home, &replace).succeeds();
-    let running = stage.serve();
-    running.wait_until_it_tells("`b` is in sync");
-    stop(running);
-    // No leg is left over.
-    let status = mirror(&stage.home, &["status", "--json", "a", "b"]).exits(0);
-    assert_eq!(status.json()["legs"].as_array().unwrap().len(), 2);
-    stage.is_right();
+    for (b, word) in [("b", "b"), ("b's b", r"'b'\''s b'")] {
+        let mut stage = Stage::new(&["a", b]);
+        stage.session();
+        let running = stage.alone(b);
+        client(&stage.home).write(0, &noise(77, 512));
+        stop(running);
+        let running = stage.alone("a");
+        stage.write();
+        stop(running);
+        let status = mirror(&stage.home, &["status", "a", b]).exits(1);
+        status.tells("split brain");
+        assert_eq!(stage.starts(), Start::Refused);
+        // As the hint says.
+        let status = status_of(&stage, b);
+        let own = status["legs"].as_array().unwrap().iter();
+        let own = own.into_iter().find(|leg| !leg["path"].is_null()).unwrap();
+        let uuid = own["uuid"].as_str().unwrap();
+        mirror(&stage.home, &["status", "a", b]).tells(&format!("{uuid} {word} --destroy {word}"));
+        let replace = ["replace", "--leg", "a", uuid, b, "--destroy", b];
+        mirror(&stage.home, &replace).succeeds();
+        let running = stage.serve();
+        running.wait_until_it_tells(&format!("`{b}` is in sync"));
+        stop(running);
+        // No leg is left over.
+        let status = mirror(&stage.home, &["status", "--json", "a", b]).exits(0);
+        assert_eq!(status.json()["legs"].as_array().unwrap().len(), 2);
+        stage.is_right();
+    }
 }
 
 /// Brings about a split brain of three legs: `a` is on one side, `b` and `c` on the other. Returns the content of `a`.

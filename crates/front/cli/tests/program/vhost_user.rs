@@ -5,6 +5,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use iodyno_model::printable::shell_word;
 use rustix::process::Signal;
 
 use crate::harness::{Done, Home, Running, fio, in_uri, skip};
@@ -151,7 +152,7 @@ fn a_disk_is_written_only_if_it_is_named_and_holds_what_was_written() {
         "--offset_increment=4m",
     ];
     let refused = job(&home, &[], &write).exits(1);
-    refused.tells(&format!("--destroy '{uri}'"));
+    refused.tells(&format!("--destroy {}", shell_word(&uri)));
     assert!(data(&legs[0]).iter().all(|byte| *byte == 0));
     let written = job(&home, &["--destroy", &uri, "--output-format=json"], &write);
     let written = written.succeeds().json();

@@ -33,6 +33,7 @@
 //! verdict, and are reported as possible causes only where they are on the slower side. Unknown facts never object.
 //! Trials whose figures do not measure the storage are left out before this step.
 
+use iodyno_model::printable::shell_word;
 use iodyno_model::{
     Course, Difference, FactClass, FindingKind, Flag, Kind, Observation, Question, Verdict, Weight,
 };
@@ -162,7 +163,7 @@ fn differing_words(sides: Sides, beside: &[&Difference]) -> String {
         .collect();
     let axes: Vec<String> = beside
         .iter()
-        .map(|it| format!("--axis {}", quoted(&it.name)))
+        .map(|it| format!("--axis {}", shell_word(&it.name)))
         .collect();
     format!(
         "differing {} (if that is what is compared: iodyno compare {} {})",
@@ -170,14 +171,6 @@ fn differing_words(sides: Sides, beside: &[&Difference]) -> String {
         runs(sides),
         axes.join(" ")
     )
-}
-
-/// A name quoted for a shell.
-pub(super) fn quoted(name: &str) -> String {
-    match name.contains(' ') {
-        true => format!("\"{name}\""),
-        false => name.to_owned(),
-    }
 }
 
 /// The runs of the sides as arguments of `iodyno compare`: `3 5`.

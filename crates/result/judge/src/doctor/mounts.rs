@@ -1,8 +1,6 @@
 //! Checks of the targets' file systems: mount options and free space.
 
-use std::path::Path;
-
-use iodyno_model::printable::shell_word;
+use iodyno_model::printable::shell_path;
 use iodyno_model::{Check, CheckState, Environment, MountInfo, StackLayer};
 use iodyno_units::Bytes;
 
@@ -69,7 +67,7 @@ fn options(mount: &MountInfo) -> Check {
             .map(|(option, means, _)| format!("{option}: {means}"))
             .collect();
         let found = check(name, Unfit, found.join("; "), rule);
-        return remedied(found, undone(&word(&mount.point), &wrong));
+        return remedied(found, undone(&shell_path(&mount.point), &wrong));
     }
     let in_words = format!("{} {}", mount.file_system, mount.options);
     match has("strictatime") {
@@ -80,7 +78,7 @@ fn options(mount: &MountInfo) -> Check {
                 format!("{in_words}: every read writes a time"),
                 rule,
             ),
-            format!("mount -o remount,relatime {}", word(&mount.point)),
+            format!("mount -o remount,relatime {}", shell_path(&mount.point)),
         ),
         false => check(name, Fine, in_words, rule),
     }
@@ -109,14 +107,9 @@ fn undone(point: &str, wrong: &[(&str, &str, Option<&str>)]) -> String {
     }
 }
 
-/// A path as one word of a command line.
-fn word(path: &Path) -> String {
-    shell_word(&path.to_string_lossy())
-}
-
 /// Reported only if on.
 fn online_discard(mount: &MountInfo) -> Option<Check> {
-    let (shown, point) = (mount.point.display(), word(&mount.point));
+    let (shown, point) = (mount.point.display(), shell_path(&mount.point));
     let online = |option: &&str| *option == "discard" || option.starts_with("discard=");
     let option = options_of(mount).into_iter().find(online)?;
     Some(remedied(
@@ -156,7 +149,7 @@ fn free_space(mount: &MountInfo) -> Check {
         true => "take a larger one: what is measured in it fits into caches".to_owned(),
         false => format!(
             "remove what is not needed: du -xh --max-depth=2 {} | sort -h",
-            word(&mount.point)
+            shell_path(&mount.point)
         ),
     };
     remedied(check(name, state, found, rule), remedy)

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use iodyno_import::fio_jobs;
-use iodyno_model::printable::on_one_line;
+use iodyno_model::printable::{on_one_line, shell_word};
 use iodyno_model::{
     Admission, BoundPlan, Diagnostic, EngineKind, Environment, Forecast, Outcome, StackLayer, Step,
     TargetInfo, TargetUse,
@@ -644,7 +644,10 @@ fn admission(plan: &BoundPlan, path: &str, kind: &str) -> Admission {
     let permitted = plan.destroy.iter().any(|one| one == Path::new(path));
     let writes = job_file::writes(plan);
     let refused = |what: &str| {
-        let hint = format!("`--destroy {path}` permits that its content is overwritten");
+        let hint = format!(
+            "`--destroy {}` permits that its content is overwritten",
+            shell_word(path)
+        );
         Admission::NeedsDestroy(fault(format!("{path}: {what}"), hint))
     };
     match kind {

@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use iodyno_model::printable::shell_path;
 use iodyno_model::{BoundPlan, TrialKey};
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -232,7 +233,7 @@ pub(super) fn others(target: BorrowedFd<'_>, at: &Path, own: &str) -> io::Result
         ));
         // Each command is on a separate line, so that it can be pasted.
         let paths = left.iter().take(NAMED).map(|name| at.join(name));
-        notes.extend(paths.map(|path| format!("rm -r {}", quoted(&path))));
+        notes.extend(paths.map(|path| format!("rm -r {}", shell_path(&path))));
     }
     if !busy.is_empty() {
         notes.push(format!(
@@ -241,14 +242,4 @@ pub(super) fn others(target: BorrowedFd<'_>, at: &Path, own: &str) -> io::Result
         ));
     }
     Ok(notes)
-}
-
-/// The path, quoted for a shell.
-pub(super) fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
-    match text.chars().all(plain) {
-        true => text,
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
 }

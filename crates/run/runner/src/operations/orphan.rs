@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use iodyno_model::BoundPlan;
+use iodyno_model::printable::shell_path;
 
 use super::Tell;
 use super::folder::{self, OpenFolder};
@@ -60,7 +61,7 @@ impl OrphanFolder {
 
     /// A note for the case that a process that cannot be killed still uses it.
     pub(crate) fn held(&self) -> String {
-        let path = folder::quoted(&self.path());
+        let path = shell_path(&self.path());
         format!("its folder remains; remove it when the process has ended: rm -r {path}")
     }
 
@@ -71,13 +72,13 @@ impl OrphanFolder {
 
     /// A note that it could not be removed.
     pub(crate) fn stays(&self, why: &str) -> String {
-        let path = folder::quoted(&self.path());
+        let path = shell_path(&self.path());
         format!("its folder could not be removed ({why}); remove it: rm -r {path}")
     }
 
     /// A note that its storage does not respond, and that this process continues the removal.
     pub(crate) fn waits(&self, pid: u32) -> String {
-        let path = folder::quoted(&self.path());
+        let path = shell_path(&self.path());
         format!(
             "its folder `{path}` remains: the storage does not respond, and process {pid} removes it when it does"
         )

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicU32;
 use iodyno_engine::operations::OperationsPart;
 use iodyno_guard::{Guard, Intent, OpenFlags, Request};
 use iodyno_host::{Roots, space};
+use iodyno_model::printable::shell_path;
 use iodyno_model::{Admission, BoundPlan, Diagnostic, FileState, Job, Operations};
 use rustix::fs::fsync;
 use rustix::io::retry_on_intr;
@@ -107,7 +108,7 @@ impl Site {
                     );
                     let hint = format!(
                         "check what is in it, then remove it: rm -r {}",
-                        folder::quoted(&path)
+                        shell_path(&path)
                     );
                     PrepareError::Refused(vec![Diagnostic::error(message).hint(hint)])
                 }
@@ -311,7 +312,7 @@ pub(super) fn remove(own: &OpenFolder, tell: Tell<'_>) -> Result<u64, Diagnostic
                 "the trial's folder `{}` could not be removed: `{name}`: {error}",
                 own.path.display()
             );
-            let hint = format!("remove it: rm -r {}", folder::quoted(&own.path));
+            let hint = format!("remove it: rm -r {}", shell_path(&own.path));
             Diagnostic::error(message).hint(hint)
         })
 }

@@ -150,18 +150,6 @@ fn remains_of_killed_trials_are_reported_with_a_command_and_other_folders_are_no
 }
 
 #[test]
-fn paths_can_be_pasted_into_a_shell() {
-    for (path, expected) in [
-        ("/a/b-1.2_c", "/a/b-1.2_c"),
-        ("/a b", "'/a b'"),
-        ("/a'b", r"'/a'\''b'"),
-        ("/$x", "'/$x'"),
-    ] {
-        assert_eq!(folder::quoted(Path::new(path)), expected);
-    }
-}
-
-#[test]
 fn removal_deletes_the_folder_with_its_content_and_follows_no_link() {
     let folder = tempfile::tempdir().unwrap();
     let theirs = folder.path().join("theirs");

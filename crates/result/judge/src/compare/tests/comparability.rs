@@ -201,7 +201,7 @@ fn the_target_is_the_axis_if_configurations_are_compared() {
         &runs,
         Some(
             "differing file system: noatime against relatime; mount options: noatime against relatime \
-             (if that is what is compared: iodyno compare 1 2 --axis \"file system\" --axis \"mount options\")",
+             (if that is what is compared: iodyno compare 1 2 --axis 'file system' --axis 'mount options')",
         ),
     );
     check(
