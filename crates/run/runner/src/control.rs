@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -77,26 +77,32 @@ pub(crate) fn release_stderr() {
     let _ = rustix::stdio::dup2_stderr(&null);
 }
 
-/// Calls [`release_stderr`] shortly before the parent kills this process, if it has not ended by then.
-fn release_stderr_later() {
-    let work = || {
-        thread::sleep(UNTIL_RELEASE);
-        release_stderr();
+/// A thread that calls [`release_stderr`] some time after the first request, if this process has not ended by then.
+/// It exists before it is needed: nothing may be started while storage does not respond.
+fn stderr_thread(after: Duration) -> io::Result<SyncSender<()>> {
+    let (request, requests) = sync_channel::<()>(1);
+    let work = move || {
+        if requests.recv().is_ok() {
+            thread::sleep(after);
+            release_stderr();
+        }
     };
-    let _ = thread::Builder::new().name("stderr".to_owned()).spawn(work);
+    let thread = thread::Builder::new().name("stderr".to_owned());
+    thread.spawn(work).map(|_| request)
 }
 
 /// Reads commands until the parent has ended. Invalid input counts as the parent's end, because nothing after it can be
 /// parsed. `messages`: where to answer pings; `None`: they become signals as well.
 ///
 /// # Errors
-/// The thread cannot be started.
+/// A thread cannot be started.
 pub(crate) fn read_commands(
     mut input: impl Read + Send + 'static,
     control: Control,
     signals: Sender<Signal>,
     messages: Option<MessageSender>,
 ) -> io::Result<()> {
+    let release = stderr_thread(UNTIL_RELEASE)?;
     let read = move || {
         let heard = Arc::new(AtomicU64::new(clock::now()));
         loop {
@@ -130,7 +136,7 @@ pub(crate) fn read_commands(
             }
             if matches!(command, Command::Finish | Command::Abort) {
                 control.may_leave();
-                release_stderr_later();
+                let _ = release.try_send(());
             }
             if signals.send(Signal::Command(command)).is_err() {
                 return;

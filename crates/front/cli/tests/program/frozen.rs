@@ -302,3 +302,24 @@ fn one_signal_ends_a_run_that_removes_what_a_dead_node_left_on_a_frozen_file_sys
     assert_eq!(trial["outcome"]["state"], "interrupted");
     assert_eq!(entries(&system.folder), [""; 0]);
 }
+
+#[test]
+fn the_thread_that_releases_standard_error_exists_before_it_is_needed() {
+    let home = Home::new();
+    let mut node = home.command(&["node"]);
+    node.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut node = node.spawn().unwrap();
+    // It got no command yet.
+    let tasks = format!("/proc/{}/task", node.id());
+    wait_for("the thread", || {
+        let names = std::fs::read_dir(&tasks)
+            .ok()?
+            .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+        names
+            .into_iter()
+            .any(|name| name == "stderr\n")
+            .then_some(())
+    });
+    drop(node.stdin.take());
+    let _ = node.wait();
+}
