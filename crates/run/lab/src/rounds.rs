@@ -15,7 +15,7 @@ use crate::nodes::workers;
 use crate::place::Places;
 use crate::schedule::order;
 use crate::settle::Settler;
-use crate::stop::{RetryLimit, RoundsLeft, Timing};
+use crate::stop::{RetryLimit, RoundsLeft, Timing, compared_after};
 use crate::targets::KnownTargets;
 use crate::trial_run::{TrialResult, TrialRun};
 use crate::{Lab, Progress, RunEnd, StopReason, unix_ms};
@@ -210,8 +210,8 @@ impl<'a> Rounds<'a> {
     /// The number of rounds that began in earlier sessions: an early round can lack a trial although later ones are
     /// complete.
     fn begun_before(&self) -> u32 {
-        let last = self.earlier.keys().map(|(round, _)| round + 1);
-        last.max().unwrap_or(0)
+        let last = self.earlier.last_key_value();
+        last.map_or(0, |((round, _), _)| round + 1)
     }
 
     /// All trials so far were refused: nothing was written.
@@ -288,10 +288,11 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Compares the trials after a complete round, and checks the width rule.
+    /// Compares the trials after a complete round if a comparison is due, and checks the width rule.
     fn judge(&mut self, observer: &mut dyn FnMut(Progress<'_>)) -> Option<StopReason> {
-        let comparison = self.interim.comparison();
         let (done, of) = (self.end.rounds, self.plan.rounds);
+        let comparison = compared_after(done).then(|| self.interim.comparison());
+        let comparison = comparison.flatten();
         let stopping = &self.plan.stopping;
         let now_ns = self.now();
         let mut left = self.left;

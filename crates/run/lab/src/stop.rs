@@ -8,6 +8,14 @@ use iodyno_model::{Plan, TrialState};
 /// spend hours on trials that fail.
 const MOST_FAILURES: u32 = 3;
 
+/// Whether all trials so far are compared after this number of rounds: after each of the first 127, then after each 2nd
+/// to 255, each 4th to 511, and so on, so that at most 1/64 more rounds are made than a comparison after each would ask
+/// for. A comparison takes time in proportion to the trials: all of them together take as long as about 100 comparisons
+/// of the whole run, and not as its square. Which rounds these are depends on nothing else.
+pub(crate) fn compared_after(rounds: u32) -> bool {
+    rounds.is_multiple_of(1 << (rounds / 64).max(1).ilog2())
+}
+
 /// The durations of the rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timing {

@@ -33,8 +33,8 @@ pub(crate) struct ExperimentArgs {
 
     /// Stop once every confidence interval is at most this wide, in percent of its ratio.
     ///
-    /// Checked after each round, from the default number of rounds on. Without `--rounds`, the run
-    /// stops after 100 rounds.
+    /// Checked after each round, from the default number of rounds on; after 127 rounds, each time at most
+    /// 1/64 more are complete. Without `--rounds`, the run stops after 100 rounds.
     #[arg(long, value_name = "PERCENT")]
     pub(crate) stop_width: Option<Percent>,
 

@@ -379,6 +379,20 @@ fn narrow_intervals_end_a_run_after_the_minimum_number_of_rounds() {
 }
 
 #[test]
+fn not_all_trials_of_a_long_run_are_compared_after_each_round() {
+    let store = FakeStore::default();
+    let node = FakeNode::new(|_| Act::Complete);
+    let carried = carry_out(&plan(2, 1, 400), &store, &node, &FakeJudge::default());
+    let rounds = carried
+        .messages
+        .iter()
+        .filter(|it| it.starts_with("round "));
+    let judged = rounds.clone().filter(|it| it.ends_with(", judged"));
+    // 127, then each 2nd to 255 and each 4th from 256.
+    assert_eq!((rounds.count(), judged.count()), (400, 127 + 64 + 37));
+}
+
+#[test]
 fn no_round_begins_that_would_exceed_the_time_limit() {
     // Each trial takes a second, each round two.
     for (allowed, expected) in [(0, 1), (1, 1), (3, 1), (4, 2), (7, 3), (100, 6)] {

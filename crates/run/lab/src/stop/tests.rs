@@ -155,3 +155,19 @@ fn rounds_that_are_left_are_looked_at_once() {
     }
     assert_eq!(looked.get(), ROUNDS - 1);
 }
+
+#[test]
+fn comparisons_of_a_long_run_take_time_in_proportion_to_its_rounds() {
+    for rounds in [100_u64, 1000, 100_000] {
+        let due = (1..=rounds).filter(|done| compared_after(*done as u32));
+        let compared: u64 = due.sum();
+        assert!(compared <= 130 * rounds, "{rounds}: {compared}");
+    }
+    assert!((1..128).all(compared_after));
+    // The next is never more than 1/64 later.
+    let mut last = 1;
+    for done in (1..=100_000).filter(|done| compared_after(*done)) {
+        assert!(done - last <= (done / 64).max(1), "{done}");
+        last = done;
+    }
+}
