@@ -23,8 +23,12 @@ pub fn mask_values(values: impl Iterator<Item = String>) {
     let _ = VALUES.set(long.collect());
 }
 
+fn known_values() -> impl Iterator<Item = &'static String> {
+    VALUES.get().into_iter().flatten()
+}
+
 /// Endings of names whose values are secrets, in lower case, without `_` and `-`.
-const NAMES: [&str; 24] = [
+const NAMES: [&str; 26] = [
     "password",
     "passwd",
     "passphrase",
@@ -46,15 +50,33 @@ const NAMES: [&str; 24] = [
     "sessionkey",
     "customerkey",
     "s3key",
-    "credentials",
+    "passkey",
+    "deploykey",
+    "bearer",
     "cookie",
     AUTHORIZATION,
 ];
 
-/// Parts of names whose values are secrets: `SECRET_KEY_BASE`.
-const PARTS: [&str; 4] = ["password", "passwd", "passphrase", "secret"];
+/// Last words of names whose values are secrets: `DB_PW`, but not `author` or `design`.
+const WORDS: [&str; 12] = [
+    "pass",
+    "pwd",
+    "pw",
+    "bindpw",
+    "askpass",
+    "userpass",
+    "sig",
+    "signature",
+    "auth",
+    "oauth",
+    "creds",
+    "psk",
+];
 
-/// Endings of names with such parts whose values are not.
+/// Parts of names whose values are secrets: `SECRET_KEY_BASE`.
+const PARTS: [&str; 5] = ["password", "passwd", "passphrase", "secret", "credential"];
+
+/// Endings of names with such parts whose values are not: the path of a file with a key is not the key.
 const NOT_SECRET: [&str; 4] = ["file", "path", "dir", "length"];
 
 /// Programs with flags of a letter or a word for secrets.
@@ -295,7 +317,7 @@ fn masked_spans(text: &str) -> Cow<'_, str> {
     spans.extend(known_keys(text));
     spans.extend(private_keys(text));
     spans.extend(of_programs(text));
-    for value in VALUES.get().into_iter().flatten() {
+    for value in known_values() {
         let found = text.match_indices(value.as_str());
         spans.extend(found.map(|(at, _)| (at, at + value.len())));
     }
@@ -337,7 +359,17 @@ pub fn masked_words(words: &[String]) -> Vec<String> {
 /// Masks every text of a document. The value of a member with a secret's name is masked completely, also in the form
 /// `{"name": …, "value": …}`. Lists of words are command lines.
 pub fn mask(value: &mut Value) {
+    mask_texts(value, true);
+}
+
+/// [`mask`], except for texts that are completely one of the values of [`mask_values`].
+pub fn mask_within(value: &mut Value) {
+    mask_texts(value, false);
+}
+
+fn mask_texts(value: &mut Value, whole: bool) {
     match value {
+        Value::String(text) if !whole && known_values().any(|known| known == text) => {}
         Value::String(text) => {
             if let Cow::Owned(other) = masked(text) {
                 *text = other;
@@ -353,7 +385,7 @@ pub fn mask(value: &mut Value) {
                     let words = masked_words(&words).into_iter();
                     *values = words.map(Value::String).collect();
                 }
-                None => values.iter_mut().for_each(mask),
+                None => values.iter_mut().for_each(|value| mask_texts(value, whole)),
             }
         }
         Value::Object(members) => {
@@ -363,7 +395,7 @@ pub fn mask(value: &mut Value) {
                 let hidden = is_secret(name) || (named && name == "value");
                 match value {
                     Value::String(text) if hidden && !text.is_empty() => MASK.clone_into(text),
-                    other => mask(other),
+                    other => mask_texts(other, whole),
                 }
             }
         }
@@ -383,12 +415,7 @@ pub fn is_secret(name: &str) -> bool {
         .map(|c| c.to_ascii_lowercase())
         .collect();
     let last = name.rsplit(['_', '-']).next().unwrap_or_default();
-    ["pass", "pwd", "pw", "bindpw", "askpass", "userpass"]
-        .iter()
-        .any(|known| last.eq_ignore_ascii_case(known))
-        || ["sig", "signature"]
-            .iter()
-            .any(|known| last.eq_ignore_ascii_case(known))
+    WORDS.iter().any(|known| last.eq_ignore_ascii_case(known))
         || NAMES.iter().any(|known| plain.ends_with(known))
         || PARTS.iter().any(|known| plain.contains(known))
             && !NOT_SECRET.iter().any(|known| plain.ends_with(known))
@@ -423,11 +450,26 @@ fn values(text: &str) -> Vec<(usize, usize)> {
             _ => continue,
         };
         let words = name.to_ascii_lowercase().ends_with(AUTHORIZATION);
+        let flag = name.starts_with('-') && value == sign;
+        if flag && text[value..].starts_with('-') {
+            continue;
+        }
         let (start, end) = value_at(text, value, words);
+        let end = with_scheme(text, start, end);
         found.push((start, end));
         at = end.max(at);
     }
     found
+}
+
+/// The end of a value, with the word after it if the value is a scheme of HTTP: `Bearer TOKEN`.
+fn with_scheme(text: &str, start: usize, end: usize) -> usize {
+    let schemes = ["bearer", "basic", "token"].iter();
+    let mut schemes = schemes.filter(|scheme| text[start..end].eq_ignore_ascii_case(scheme));
+    match (schemes.next(), text[end..].strip_prefix(' ')) {
+        (Some(_), Some(_)) => value_at(text, end + 1, false).1,
+        _ => end,
+    }
 }
 
 /// Text after its first blanks, and the line breaks that a shell leaves out.
@@ -668,6 +710,16 @@ mod tests {
                 "git clone https://github_pat_11AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA@h/x",
                 "git clone https://*****@h/x",
             ),
+            (
+                "HTTP_AUTH=X PROXY_CREDENTIAL=X",
+                "HTTP_AUTH=***** PROXY_CREDENTIAL=*****",
+            ),
+            (
+                "AWS_CREDENTIALS_V2=X bearer=X",
+                "AWS_CREDENTIALS_V2=***** bearer=*****",
+            ),
+            ("t --auth X --fast", "t --auth ***** --fast"),
+            ("-H 'X-Auth: Bearer a.b/c' -v", "-H 'X-Auth: *****' -v"),
             ("key password = öffnen", "key password = *****"),
             (
                 "curl -H 'Authorization: Bearer a.b' h",
@@ -788,7 +840,9 @@ mod tests {
             "AKIA",
             "mysql -p db; ssh -p 22 h",
             "mkdir -p /srv/mysql && ls -p",
-            "--password-file=/x secret_path=/y",
+            "--password-file=/x secret_path=/y key_file=/z credential_file=/z",
+            "author=ada authority=x auth_type=y forbearance=z authors: a",
+            "server --auth --port 5",
             "fio --design=a signal=9 cosig=1",
             "task-id sk-12",
             "openssl req -key server.key -keyout k",

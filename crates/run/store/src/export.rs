@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::blob::text;
-use crate::secrets::{Names, OwnNames, mask_trial, plan_without};
+use crate::secrets::{Names, OwnNames, frame_without, mask_trial, plan_without, telemetry_without};
 use crate::segment::{MOST_VALUES, values};
 use crate::{Store, StoreError, upgrade};
 
@@ -226,12 +226,13 @@ impl LineWriter<'_> {
     ) -> Result<u64, StoreError> {
         let (mut written, mut next) = (0, 0);
         loop {
-            let mut batch = store.frames(key, next, BATCH)?;
-            for frame in &mut batch {
+            let batch = store.frames(key, next, BATCH)?;
+            for frame in &batch {
+                let mut frame = frame_without(frame);
                 if let Some(names) = names {
-                    names.frame(frame);
+                    names.frame(frame.to_mut());
                 }
-                self.write(LineRef::Frame(frame))?;
+                self.write(LineRef::Frame(&frame))?;
             }
             written += batch.len() as u64;
             match batch.last().and_then(|last| last.number.checked_add(1)) {
@@ -251,12 +252,13 @@ impl LineWriter<'_> {
         // A host with many CPUs has many values per second: the first batch tells how many fit into memory.
         let (mut written, mut next, mut limit) = (0, 0, 1);
         loop {
-            let mut batches = store.telemetry(key, next, limit)?;
-            for batch in &mut batches {
+            let batches = store.telemetry(key, next, limit)?;
+            for batch in &batches {
+                let mut batch = telemetry_without(batch)?;
                 if let Some(names) = names {
-                    names.telemetry(batch)?;
+                    names.telemetry(batch.to_mut())?;
                 }
-                self.write(LineRef::Telemetry(batch))?;
+                self.write(LineRef::Telemetry(&batch))?;
             }
             written += batches.len() as u64;
             let last = batches.last();

@@ -1,12 +1,14 @@
 //! Masks secrets in what is stored, and removes names from what is exported.
 
 use std::borrow::Cow;
+use std::mem::take;
 use std::ops::Range;
 use std::path::Path;
 
-use iodyno_model::secret::{mask, masked};
+use iodyno_model::secret::{mask, mask_within, masked};
 use iodyno_model::{
-    Frame, MountInfo, NodeAddress, Outcome, Plan, Run, StackLayer, TelemetryBatch, Trial,
+    CloneResult, Frame, MountInfo, NodeAddress, Outcome, Plan, Run, StackLayer, TelemetryBatch,
+    Trial,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,7 +23,14 @@ pub(crate) fn without<T: Serialize + DeserializeOwned + Clone>(
     what: &'static str,
     record: &T,
 ) -> Result<T, StoreError> {
-    changed(what, record, &mask)
+    each_way(|change| changed(what, record, change))
+}
+
+/// A secret can be a word of the format, such as the state of a trial: then texts that are such a word stay.
+fn each_way<T>(
+    attempt: impl Fn(&dyn Fn(&mut Value)) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    attempt(&mask).or_else(|_| attempt(&mask_within))
 }
 
 /// A record after a change of its document.
@@ -42,15 +51,12 @@ fn changed<T: Serialize + DeserializeOwned + Clone>(
 
 /// A plan without its secrets.
 pub(crate) fn plan_without(plan: &Plan) -> Result<Plan, StoreError> {
-    changed_plan(plan.clone(), &mask)
+    each_way(|change| changed_plan(plan.clone(), change))
 }
 
 /// A plan after a change of its document. Results of other tools can be many, and are not taken apart all at once.
 fn changed_plan(mut plan: Plan, change: &dyn Fn(&mut Value)) -> Result<Plan, StoreError> {
-    let trials = plan
-        .imported
-        .as_mut()
-        .map(|it| std::mem::take(&mut it.trials));
+    let trials = plan.imported.as_mut().map(|it| take(&mut it.trials));
     let mut plan = changed("the plan", &plan, change)?;
     if let (Some(imported), Some(mut trials)) = (plan.imported.as_mut(), trials) {
         trials.rewrite(|trial| changed("an imported result", trial, change))?;
@@ -59,26 +65,47 @@ fn changed_plan(mut plan: Plan, change: &dyn Fn(&mut Value)) -> Result<Plan, Sto
     Ok(plan)
 }
 
-/// Masks the texts of a trial in which commands and their output can be. Its figures have none, and can be large.
+/// Masks every text of a trial. The figures of its clones have none, and can be large.
 pub(crate) fn mask_trial(trial: &mut Trial) -> Result<(), StoreError> {
-    let hide = |text: &mut String| {
-        if let Cow::Owned(other) = masked(text) {
-            *text = other;
-        }
-    };
-    texts(trial, &hide);
-    for part in &mut trial.parts {
-        part.environment = without("the environment", &part.environment)?;
-        part.files = without("files", &part.files)?;
-        for clone in &mut part.clones {
-            clone.files = without("files", &clone.files)?;
-            clone.engine = without("an engine", &clone.engine)?;
-            clone.errors = without("errors", &clone.errors)?;
-            clone.verify = without("a verification", &clone.verify)?;
-            clone.in_flight = without("ops", &clone.in_flight)?;
-        }
+    fn clones(trial: &mut Trial) -> impl Iterator<Item = &mut CloneResult> {
+        trial.parts.iter_mut().flat_map(|part| &mut part.clones)
     }
-    Ok(())
+    let figures = clones(trial).map(|it| (take(&mut it.directions), it.verify_reads.take()));
+    let figures: Vec<_> = figures.collect();
+    let masked = without("the trial", trial);
+    if let Ok(masked) = &masked {
+        trial.clone_from(masked);
+    }
+    for (clone, figures) in clones(trial).zip(figures) {
+        (clone.directions, clone.verify_reads) = figures;
+    }
+    masked.map(drop)
+}
+
+/// A frame without secrets.
+pub(crate) fn frame_without(frame: &Frame) -> Cow<'_, Frame> {
+    match masked(&frame.node) {
+        Cow::Borrowed(_) => Cow::Borrowed(frame),
+        Cow::Owned(node) => Cow::Owned(Frame {
+            node,
+            ..frame.clone()
+        }),
+    }
+}
+
+/// Telemetry without secrets.
+pub(crate) fn telemetry_without(
+    batch: &TelemetryBatch,
+) -> Result<Cow<'_, TelemetryBatch>, StoreError> {
+    let own = &batch.telemetry;
+    let shapes = without("telemetry", &own.shapes)?;
+    let gaps = without("telemetry", &own.gaps)?;
+    if shapes == own.shapes && gaps == own.gaps {
+        return Ok(Cow::Borrowed(batch));
+    }
+    let mut batch = batch.clone();
+    (batch.telemetry.shapes, batch.telemetry.gaps) = (shapes, gaps);
+    Ok(Cow::Owned(batch))
 }
 
 /// The names of the host that exports a run.

@@ -18,8 +18,8 @@ use crate::error::{OperationError, in_words};
 use crate::export::RunLine;
 use crate::import::{Sink, read_export};
 use crate::secrets::{
-    mask_trial, plan_without, rename_in_frame, rename_in_plan, rename_in_telemetry,
-    rename_in_trial, same, same_plan,
+    frame_without, mask_trial, plan_without, rename_in_frame, rename_in_plan, rename_in_telemetry,
+    rename_in_trial, same, same_plan, telemetry_without,
 };
 use crate::segment::Packer;
 use crate::{ImportReport, RunHandle, StoreError, totals};
@@ -152,7 +152,7 @@ impl Sink<OperationError> for Staging<'_> {
 
     fn frame(&mut self, mut frame: Frame) -> Result<(), OperationError> {
         rename_in_frame(&mut frame, &self.renamed);
-        let blob = encode(&frame).map_err(|source| StoreError::NotStorable {
+        let blob = encode(&*frame_without(&frame)).map_err(|source| StoreError::NotStorable {
             what: "a frame",
             source,
         })?;
@@ -170,6 +170,7 @@ impl Sink<OperationError> for Staging<'_> {
 
     fn telemetry(&mut self, mut batch: TelemetryBatch) -> Result<(), OperationError> {
         rename_in_telemetry(&mut batch, &self.renamed);
+        let batch = telemetry_without(&batch)?.into_owned();
         match self.telemetry.add(batch) {
             Ok(()) => Ok(()),
             Err(batch) => {

@@ -1,10 +1,12 @@
 //! Writes the data of a run in progress.
 
+use std::borrow::Cow;
 use std::io;
 
+use iodyno_model::secret::masked;
 use iodyno_model::{
-    CommandRun, Environment, Frame, KnownTarget, Part, Plan, RunId, RunState, Telemetry, Trial,
-    TrialKey,
+    CommandRun, Environment, Frame, KnownTarget, Part, Plan, RunId, RunState, Telemetry,
+    TelemetryBatch, Trial, TrialKey,
 };
 use rusqlite::{OptionalExtension, Transaction, named_params, params};
 use serde::Serialize;
@@ -17,7 +19,7 @@ use super::{SqliteStore, Survives, telemetry};
 use crate::blob::{decode, decode_large, encode, text};
 use crate::error::{OperationError, in_words};
 use crate::owner::{Owner, lock_file};
-use crate::secrets::{mask_trial, plan_without, without};
+use crate::secrets::{frame_without, mask_trial, plan_without, telemetry_without, without};
 use crate::{Appended, RunHandle, StoreError, totals};
 
 pub(super) fn begin_run(
@@ -178,6 +180,7 @@ pub(super) fn begin_trial(
     started_unix_ms: u64,
 ) -> Result<(), StoreError> {
     let owner = owner(store)?;
+    let (configuration, workload) = (masked(configuration), masked(workload));
     store.writing("beginning a trial", Survives::Kill, |transaction| {
         let (alias, cells) = transaction
             .query_row(
@@ -241,9 +244,10 @@ pub(super) fn set_environment(
 ) -> Result<(), StoreError> {
     let environment = &without("the environment", environment)?;
     let blob = checked("the environment", environment)?;
+    let document = environment_of(&masked(node));
     store.writing("storing the environment", Survives::Kill, |transaction| {
         let trial = OpenTrial::find(store, transaction, key)?;
-        if !trial.put_document(transaction, &environment_of(node), &blob, environment)? {
+        if !trial.put_document(transaction, &document, &blob, environment)? {
             transaction.execute(
                 "UPDATE trials SET host = coalesce(host || ', ', '') || ?2 WHERE number = ?1",
                 params![trial.number, environment.host],
@@ -278,7 +282,7 @@ pub(super) fn append(
     let mut blobs = Vec::new();
     for result in results {
         if !store.in_memory || matches!(result, Appended::Frame(_)) {
-            blobs.push((result, encoded(result)?));
+            blobs.push(encoded(result)?);
         }
     }
     if blobs.is_empty() {
@@ -287,16 +291,16 @@ pub(super) fn append(
     store.writing("appending results", Survives::Kill, |transaction| {
         let trial = OpenTrial::find(store, transaction, key)?;
         let (mut added, mut last_ns, mut sums) = (0, 0, trial.totals.clone());
-        for (result, blob) in &blobs {
-            match result {
-                Appended::Frame(frame) => {
+        for encoded in &blobs {
+            match encoded {
+                Encoded::Frame(frame, blob) => {
                     if append_frame(store, transaction, (&trial, key), (frame, blob))? {
                         added += 1;
                         last_ns = frame.end_ns.max(last_ns);
                         totals::add_frame(&mut sums, frame);
                     }
                 }
-                Appended::Telemetry(batch) => {
+                Encoded::Telemetry(batch, blob) => {
                     telemetry::append(store, transaction, (&trial, key), (batch, blob))?;
                 }
             }
@@ -313,16 +317,30 @@ pub(super) fn append(
     })
 }
 
-fn encoded(result: &Appended<'_>) -> Result<Vec<u8>, StoreError> {
+/// A result without secrets, and its blob.
+enum Encoded<'a> {
+    Frame(Cow<'a, Frame>, Vec<u8>),
+    Telemetry(Cow<'a, TelemetryBatch>, Vec<u8>),
+}
+
+fn encoded<'a>(result: &Appended<'a>) -> Result<Encoded<'a>, StoreError> {
     match result {
         Appended::Frame(frame) if frame.end_ns < frame.start_ns => Err(StoreError::Conflict(
             format!("frame {} ends before it begins", frame.number),
         )),
-        Appended::Frame(frame) => encode(frame).map_err(|source| StoreError::NotStorable {
-            what: "a frame",
-            source,
-        }),
-        Appended::Telemetry(batch) => telemetry::encoded(std::slice::from_ref(*batch)),
+        Appended::Frame(frame) => {
+            let frame = frame_without(frame);
+            let blob = encode(&*frame).map_err(|source| StoreError::NotStorable {
+                what: "a frame",
+                source,
+            })?;
+            Ok(Encoded::Frame(frame, blob))
+        }
+        Appended::Telemetry(batch) => {
+            let batch = telemetry_without(batch)?;
+            let blob = telemetry::encoded(std::slice::from_ref(&*batch))?;
+            Ok(Encoded::Telemetry(batch, blob))
+        }
     }
 }
 
@@ -419,6 +437,7 @@ pub(super) fn add_commands(
     node: &str,
     commands: &[CommandRun],
 ) -> Result<(), StoreError> {
+    let node = masked(node);
     store.writing("storing commands", Survives::Kill, |transaction| {
         let found = OpenTrial::find(store, transaction, key)?;
         let Some(mut record) =
@@ -426,7 +445,7 @@ pub(super) fn add_commands(
         else {
             return Ok(());
         };
-        let own = |part: &&mut Part| node.is_empty() || part.node == node;
+        let own = |part: &&mut Part| node.is_empty() || part.node == *node;
         for part in record.parts.iter_mut().filter(own) {
             if let Some(made) = &mut part.environment.made {
                 made.commands
