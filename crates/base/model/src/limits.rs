@@ -1,5 +1,7 @@
 //! Limits of a plan from elsewhere: what it asks for is known before work is done on it.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::{
@@ -11,12 +13,16 @@ use crate::{
 const LARGEST: u64 = 1 << 61;
 
 impl Plan {
+    /// The largest number of dimensions of a plan besides those of every trial: the axes of its sections, or those of
+    /// imported results together.
+    pub const MOST_DIMENSIONS: usize = 256;
+
     /// What is larger than in any plan that iodyno makes, or 0 and never is, in words; `None`: nothing. A plan from
-    /// elsewhere is measured before work is done on it. `rounds`: as many rounds may be asked for.
+    /// elsewhere is measured before work is done on it. `rounds`: the number of rounds to carry out.
     pub fn excess(&self, rounds: u32) -> Option<String> {
         let executed = self.imported.is_none();
         self.too_many(rounds)
-            .or_else(|| executed.then(|| self.too_few()).flatten())
+            .or_else(|| executed.then(|| self.too_few(rounds)).flatten())
             .or_else(|| executed.then(|| self.too_large()).flatten())
     }
 
@@ -43,6 +49,11 @@ impl Plan {
         let sampled = 1_000_000_000_u64.checked_div(self.sampling.every_ns);
         let limits = [
             ("rounds", rounds.into(), 100_000),
+            (
+                "dimensions",
+                self.dimensions(),
+                Plan::MOST_DIMENSIONS as u64,
+            ),
             ("nodes", self.nodes.len() as u64, 4096),
             (
                 "pairs of configuration and workload",
@@ -104,6 +115,17 @@ impl Plan {
         beyond.map(|(what, number, most)| format!("{number} {what}, at most {most}"))
     }
 
+    /// The number of different dimensions besides those of every trial.
+    fn dimensions(&self) -> u64 {
+        let of_configurations = self.configurations.iter().map(|it| &it.dimensions);
+        let own = of_configurations.chain(self.workloads.iter().map(|it| &it.dimensions));
+        let mut names: BTreeSet<String> = own.flat_map(|axes| axes.keys().cloned()).collect();
+        for trial in self.imported.iter().flat_map(|it| it.trials.iter()) {
+            names.extend(trial.dimensions.into_keys());
+        }
+        names.len() as u64
+    }
+
     /// The simulated targets of configurations.
     fn simulated_targets(&self) -> impl Iterator<Item = &SimTarget> {
         let all = self.configurations.iter();
@@ -137,7 +159,8 @@ impl Plan {
     }
 
     /// What is less than iodyno ever writes.
-    fn too_few(&self) -> Option<String> {
+    fn too_few(&self, rounds: u32) -> Option<String> {
+        let rounds = ("rounds", self.rounds.min(rounds).into(), 1);
         let simulated = self.simulated_targets().flat_map(|it| {
             let record = it.records.map_or(SECTOR, |it| it.length);
             [
@@ -168,7 +191,11 @@ impl Plan {
                 ),
             ]
         });
-        let mut all = simulated.chain(jobs).chain(of_jobs);
+        let mut all = [rounds]
+            .into_iter()
+            .chain(simulated)
+            .chain(jobs)
+            .chain(of_jobs);
         let found = all.find(|(_, number, least)| number < least);
         found.map(|(what, number, least)| format!("{number} {what}, at least {least}"))
     }

@@ -92,23 +92,27 @@ const LONGEST_NAME: usize = 200;
 /// The fault of a run name that could mean other runs, with a hint.
 pub(crate) fn name_fault(name: &str) -> Option<Diagnostic> {
     let shown: String = on_one_line(name).chars().take(60).collect();
-    let why = match name {
+    // Blanks around a name do not count where a run is looked for.
+    let why = match name.trim() {
         "" => "is empty",
-        name if name.len() > LONGEST_NAME => "is longer than 200 bytes",
+        _ if name.len() > LONGEST_NAME => "is longer than 200 bytes",
         name if name.parse::<i128>().is_ok() => "is a number",
         name if range(name).is_some() => "is a range of numbers",
         "last" => "stands for the last run",
         name if name.starts_with("last~") => "stands for an earlier run",
         name if name.starts_with('-') => "begins as a flag",
-        name if name.chars().any(steers) => "has control characters",
+        _ if name.chars().any(steers) => "has control characters",
         _ => return None,
     };
     let hint = "a name is text of at most 200 bytes that is not a number, a range or `last`, which stand for other runs";
     Some(Diagnostic::error(format!("`{shown}` cannot be the name of a run: it {why}")).hint(hint))
 }
 
-/// A derived name, changed if it could mean other runs.
+/// A name that its user did not choose, changed if it could mean other runs.
 pub(crate) fn usable_name(name: String) -> String {
+    if name.is_empty() || name_fault(&name).is_none() {
+        return name;
+    }
     let short = match name
         .char_indices()
         .find(|(at, c)| at + c.len_utf8() > LONGEST_NAME - 8)
@@ -117,7 +121,6 @@ pub(crate) fn usable_name(name: String) -> String {
         None => name,
     };
     match name_fault(&short) {
-        Some(_) if short.is_empty() => short,
         Some(_) => format!("run {}", on_one_line(&short)),
         None => short,
     }

@@ -8,7 +8,7 @@ use crate::document::{Entry, Located, Node, Report, Table, Value, listed, parse}
 use iodyno_fio::Host;
 use iodyno_model::{
     BandwidthUnit, Bound, ClosingTable, Configuration, Diagnostic, Direction, FilePolicy, Files,
-    Fresh, Metric, Observation, Place, PlannedNode, Provision, Search, SearchAxis, Severity,
+    Fresh, Metric, Observation, Place, Plan, PlannedNode, Provision, Search, SearchAxis, Severity,
     Stopping, Workload, closest,
 };
 use iodyno_units::Nanos;
@@ -152,6 +152,12 @@ impl File<'_, '_, '_> {
             axes: axes(&own),
             whole: self.report.errors() == before,
         };
+        if sections.axes.len() > Plan::MOST_DIMENSIONS {
+            let (number, most) = (sections.axes.len(), Plan::MOST_DIMENSIONS);
+            let message = format!("the experiment has {number} axes, at most {most}");
+            let hint = "one axis can set several keys: give its values as tables";
+            self.report.error(0..0, message, hint);
+        }
         if workloads.is_empty() && self.report.errors() == 0 {
             let hint = "add a line `[workload.NAME]`, then `fio = …`, `fs = …` or `fileio = …`";
             self.report

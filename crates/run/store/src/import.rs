@@ -145,7 +145,7 @@ fn check_plan(reader: &LineReader<'_>, run: &RunLine) -> Result<u32, StoreError>
             format!("the plan has schema {found}; this iodyno knows schemas up to {known}");
         return Err(reader.bad(message));
     }
-    if let Some(excess) = run.plan.excess(run.rounds.unwrap_or(0)) {
+    if let Some(excess) = run.plan.excess(run.rounds.unwrap_or(run.plan.rounds)) {
         return Err(reader.bad(format!("the plan has {excess}")));
     }
     let times = [Some(run.started_unix_ms), run.ended_unix_ms];

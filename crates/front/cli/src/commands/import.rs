@@ -125,6 +125,13 @@ fn import_run(input: Input, context: &Context) -> Result<(), Failure> {
     let mut file = io::Cursor::new(input.head).chain(input.rest);
     let report = store.import(&mut file)?;
     let alias = report.run.alias;
+    let name = store.run(report.run.id)?.plan.name;
+    let usable = usable_name(name.clone());
+    if usable != name {
+        store.rename_run(report.run.id, &usable)?;
+        let fault = name_fault(&name).map_or(String::new(), |fault| fault.message);
+        context.note(&format!("{fault}; run {alias} is named `{usable}`"));
+    }
     context.note(&match report.changed_nothing() {
         true => format!("run {alias} is already stored; nothing changed"),
         false => format!(
@@ -215,7 +222,6 @@ fn results(
     if let Some(fault) = args.name.as_deref().and_then(name_fault) {
         return Err(Failure::one(fault));
     }
-    let store = context.store()?;
     let comparable = imported.trials.len() > 1;
     let plan = Plan {
         command: command_line(),
@@ -227,6 +233,13 @@ fn results(
             Vec::new(),
         )
     };
+    if let Some(excess) = plan.excess(plan.rounds) {
+        let fault = Diagnostic::error(format!("the results have {excess}: nothing was imported"));
+        return Err(Failure::one(
+            fault.hint("leave out columns that number or describe each row"),
+        ));
+    }
+    let store = context.store()?;
     let now = context.now_unix_ms();
     let handle = store.begin_run(&plan, now)?;
     store.finish_run(handle.id, RunState::Completed, now)?;

@@ -26,7 +26,7 @@ fio = {{ ioengine = "sim", rw = "randread", size = "1m", number_ios = 10 }}
 }
 
 /// The lines of a bundle of such a run.
-fn bundle() -> Vec<Value> {
+pub(crate) fn bundle() -> Vec<Value> {
     let theirs = Home::new();
     theirs.file("e.toml", &experiment("true"));
     theirs.iodyno(&["run", "e.toml"]).succeeds();
@@ -38,7 +38,7 @@ fn bundle() -> Vec<Value> {
 }
 
 /// The header and the plan of a bundle after a change (with `number` 0: under the same identity), sealed again.
-fn resealed(lines: &[Value], number: usize, change: &dyn Fn(&mut Value)) -> String {
+pub(crate) fn resealed(lines: &[Value], number: usize, change: &dyn Fn(&mut Value)) -> String {
     let (mut header, mut run) = (lines[0].clone(), lines[1].clone());
     if number > 0 {
         let id = header["header"]["run"].as_str().unwrap().to_owned();
@@ -50,7 +50,7 @@ fn resealed(lines: &[Value], number: usize, change: &dyn Fn(&mut Value)) -> Stri
 }
 
 /// A bundle of these lines, with a footer.
-fn sealed(lines: &[Value]) -> String {
+pub(crate) fn sealed(lines: &[Value]) -> String {
     let mut text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let mut hash = Xxh3::new();
     hash.update(text.as_bytes());
@@ -797,6 +797,12 @@ fn extreme_numbers_of_a_plan_break_no_worker() {
     }
 }
 
+/// Axes with a value each.
+fn axes(number: u32) -> Value {
+    let all = (0..number).map(|axis| (format!("axis{axis}"), json!("x")));
+    Value::Object(all.collect())
+}
+
 #[test]
 fn a_plan_of_others_is_measured_before_work_is_done_on_it() {
     let home = Home::new();
@@ -809,6 +815,11 @@ fn a_plan_of_others_is_measured_before_work_is_done_on_it() {
     };
     let huge: Vec<(Change, &str)> = vec![
         (at("/rounds", json!(u32::MAX)), "4294967295 rounds"),
+        (at("/rounds", json!(0)), "0 rounds, at least 1"),
+        (
+            at("/workloads/0/dimensions", axes(257)),
+            "257 dimensions, at most 256",
+        ),
         (
             at("/workloads/0/rounds", json!(u32::MAX)),
             "4294967295 rounds",

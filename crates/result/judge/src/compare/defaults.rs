@@ -49,12 +49,17 @@ pub fn distinguishing_runs(observations: &[Observation]) -> String {
 /// determine is not either.
 pub fn default_rows(columns: &str, across: &[String], observations: &[Observation]) -> Vec<String> {
     let mut rows = across.to_vec();
+    let mut cells = Cells::of(observations);
+    for name in [columns, Observation::RUN] {
+        cells.split_by(name);
+    }
+    rows.iter().for_each(|row| cells.split_by(row));
     for name in [Observation::CONFIGURATION, Observation::WORKLOAD] {
-        let determined = name == Observation::WORKLOAD
-            && !across.is_empty()
-            && !splits_a_cell(name, columns, &rows, observations);
+        let determined =
+            name == Observation::WORKLOAD && !across.is_empty() && !cells.are_split_by(name);
         let known = name == columns || rows.iter().any(|row| row == name);
         if !known && !determined && values(observations, name).len() > 1 {
+            cells.split_by(name);
             rows.push(name.to_owned());
         }
     }
@@ -62,7 +67,8 @@ pub fn default_rows(columns: &str, across: &[String], observations: &[Observatio
         let known = [Observation::RUN, columns].contains(&name.as_str())
             || REPETITIONS.contains(&name.as_str())
             || rows.contains(&name);
-        if !known && splits_a_cell(&name, columns, &rows, observations) {
+        if !known && cells.are_split_by(&name) {
+            cells.split_by(&name);
             rows.push(name);
         }
     }
@@ -77,18 +83,42 @@ pub fn default_rows(columns: &str, across: &[String], observations: &[Observatio
     rows
 }
 
-/// Whether trials that share column and row have several values of a dimension.
-fn splits_a_cell(name: &str, columns: &str, rows: &[String], observations: &[Observation]) -> bool {
-    let mut seen = BTreeMap::new();
-    observations.iter().any(|observation| {
-        let cell: Vec<&str> = std::iter::once(columns)
-            .chain(rows.iter().map(String::as_str))
-            .chain([Observation::RUN])
-            .map(|name| observation.dimension(name))
-            .collect();
-        let value = observation.dimension(name);
-        *seen.entry(cell).or_insert(value) != value
-    })
+/// The cell of each trial: trials in one have the same values of the dimensions that split them so far.
+struct Cells<'a> {
+    observations: &'a [Observation],
+    numbers: Vec<usize>,
+}
+
+impl<'a> Cells<'a> {
+    fn of(observations: &'a [Observation]) -> Cells<'a> {
+        let numbers = vec![0; observations.len()];
+        Cells {
+            observations,
+            numbers,
+        }
+    }
+
+    /// The cell and the value of each trial.
+    fn with(&self, name: &str) -> impl Iterator<Item = (usize, &'a str)> {
+        let values = self.observations.iter().map(|it| it.dimension(name));
+        self.numbers.iter().copied().zip(values)
+    }
+
+    /// Whether trials of one cell have several values of a dimension.
+    fn are_split_by(&self, name: &str) -> bool {
+        let mut seen = BTreeMap::new();
+        self.with(name)
+            .any(|(cell, value)| *seen.entry(cell).or_insert(value) != value)
+    }
+
+    fn split_by(&mut self, name: &str) {
+        let mut seen = BTreeMap::new();
+        let numbers = self.with(name).map(|place| {
+            let next = seen.len();
+            *seen.entry(place).or_insert(next)
+        });
+        self.numbers = numbers.collect();
+    }
 }
 
 /// Priority of the dimensions as columns.

@@ -74,17 +74,19 @@ fn faults(observations: &[Observation], question: &Question) -> Vec<QuestionErro
     let mut faults = Vec::new();
     let dimensions = distinct(observations.iter().flat_map(|o| o.dimensions.keys()));
     let mut known = |name: &String, role| {
-        let is_there = dimensions.contains(name);
+        if dimensions.contains(name) {
+            return true;
+        }
         let fault = QuestionError::UnknownDimension {
             name: name.clone(),
             role,
             there: dimensions.clone(),
             near: nearest(name, &dimensions),
         };
-        if !is_there && !faults.contains(&fault) {
+        if !faults.contains(&fault) {
             faults.push(fault);
         }
-        is_there
+        false
     };
     known(&question.columns, "columns");
     for name in &question.rows {
