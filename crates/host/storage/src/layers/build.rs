@@ -90,13 +90,21 @@ impl Making<'_> {
             .queue
             .iter()
             .partition(|(name, _)| *name == "scheduler");
-        let mut wanted = Vec::new();
-        for device in devices {
+        let (mut wanted, mut kept) = (Vec::new(), Vec::new());
+        for device in devices.iter().filter(|_| !provision.queue.is_empty()) {
+            let path = queue_path(self.ops.host.roots(), device, READ_AHEAD)?;
+            kept.extend(current(self.ops.host, &path, None).map(|now| (path, now)));
             for (name, value) in first.iter().chain(&rest) {
                 let path = queue_path(self.ops.host.roots(), device, name)?;
                 wanted.push((path, value.as_str()));
             }
         }
+        // In the journal before the kernel changes it with another.
+        let kept: Vec<_> = kept
+            .iter()
+            .map(|(path, now)| (path.clone(), now.as_str()))
+            .collect();
+        self.settings(&kept)?;
         self.settings(&wanted)
     }
 
@@ -673,6 +681,9 @@ fn without_repetitions(options: &str) -> String {
     }
     found.join(",")
 }
+
+/// The setting of a queue that the kernel resets with others.
+const READ_AHEAD: &str = "read_ahead_kb";
 
 /// The file of a queue setting; partitions share their disk's queue.
 fn queue_path(roots: &Roots, device: &Path, name: &str) -> Result<PathBuf, Diagnostic> {

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use crate::guest::cache_folder;
 use crate::guest::port::{self, PortError};
 use iodyno_host::{Roots, STEP_VARIABLE, names, text};
+use iodyno_model::printable::shell_word;
 use iodyno_model::{CommandRun, Diagnostic};
 use rustix::fs::{MemfdFlags, OFlags};
 use rustix::process::{Pid, Signal};
@@ -47,15 +48,7 @@ pub(crate) struct Invocation {
 impl Invocation {
     /// The command line, as a shell would accept it.
     pub(crate) fn text(&self) -> String {
-        let plain = |word: &str| {
-            let allowed = |c: char| c.is_ascii_alphanumeric() || "-_./=,:@%+".contains(c);
-            !word.is_empty() && word.chars().all(allowed)
-        };
-        let quoted = |word: &String| match plain(word) {
-            true => word.clone(),
-            false => format!("'{}'", word.replace('\'', r"'\''")),
-        };
-        let words: Vec<String> = self.words.iter().map(quoted).collect();
+        let words: Vec<String> = self.words.iter().map(|word| shell_word(word)).collect();
         words.join(" ")
     }
 

@@ -86,7 +86,10 @@ impl HostOps<'_> {
                 return Ok(made.unwrap_or_default());
             }
             Action::Server { command, log, .. } => self.start(command, log)?,
-            Action::ZfsFuse { log, pinning } => zfs::start_server(self, log, pinning)?,
+            Action::ZfsFuse { log, pinning } => {
+                zfs::start_server(self, log, pinning)?;
+                return Ok(zfs::server_mark(self.host));
+            }
             Action::Pool { arguments, .. } => {
                 let arguments = arguments.iter().map(String::as_str);
                 let words: Vec<&str> = ["zpool", "create"].into_iter().chain(arguments).collect();

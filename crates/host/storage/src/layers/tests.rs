@@ -1162,9 +1162,17 @@ fn queue_settings_are_in_force_after_everything_above_was_made_and_are_read_back
     assert_eq!(world.state(), before);
 }
 
-#[test]
+/// Settings of a queue: name, value before, value wanted. The kernel resets the read-ahead when another is written.
+const OF_QUEUE: [(&str, &str, &str); 3] = [
+    ("add_random", "1", "0"),
+    ("read_ahead_kb", "68", "64"),
+    ("rotational", "0", "1"),
+];
+
+/// The values of [`OF_QUEUE`] before these were set on a target with a loop device, with the target, after `meanwhile`,
+/// and after it was undone. `None`: there are no loop devices here.
 #[allow(clippy::print_stderr, reason = "prints why it is skipped")]
-fn queue_settings_that_the_kernel_changes_with_others_are_kept_and_restored() {
+fn queue_values(wanted: &[&str], meanwhile: impl Fn(&Path)) -> Option<[[String; 3]; 3]> {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");
     File::create(&image).unwrap().set_len(1 << 20).unwrap();
@@ -1175,7 +1183,7 @@ fn queue_settings_that_the_kernel_changes_with_others_are_kept_and_restored() {
     let attached = attach.ok().filter(|attached| attached.status.success());
     let Some(attached) = attached else {
         eprintln!("SKIPPED: no loop devices here");
-        return;
+        return None;
     };
     let device = String::from_utf8(attached.stdout)
         .unwrap()
@@ -1184,14 +1192,8 @@ fn queue_settings_that_the_kernel_changes_with_others_are_kept_and_restored() {
     let queue = Path::new("/sys/class/block")
         .join(device.trim_start_matches("/dev/"))
         .join("queue");
-    // The kernel resets the read-ahead when one of the others is written. Each: name, value before, wanted value.
-    let of_queue = [
-        ("add_random", "1", "0"),
-        ("read_ahead_kb", "68", "64"),
-        ("rotational", "0", "1"),
-    ];
-    let read = || of_queue.map(|(name, ..)| fs::read_to_string(queue.join(name)).unwrap());
-    let [first, read_ahead, last] = of_queue;
+    let read = || OF_QUEUE.map(|(name, ..)| fs::read_to_string(queue.join(name)).unwrap());
+    let [first, read_ahead, last] = OF_QUEUE;
     for (name, before, _) in [first, last, read_ahead] {
         fs::write(queue.join(name), before).unwrap();
     }
@@ -1202,21 +1204,22 @@ fn queue_settings_that_the_kernel_changes_with_others_are_kept_and_restored() {
         folders: StateFolders::new(&Roots::below(folder.path()), true, |_| None).unwrap(),
         records: Some(folder.path().to_owned()),
     };
+    let settings = OF_QUEUE.iter().filter(|(name, ..)| wanted.contains(name));
     let request = ProvisionRequest {
         destroy: vec![PathBuf::from(&device)],
         ..request(Provision {
-            queue: of_queue
-                .map(|(name, _, value)| (name.to_owned(), value.to_owned()))
-                .into(),
+            queue: settings
+                .map(|(name, _, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
             ..plain(vec![Layer::Device {
                 paths: vec![PathBuf::from(&device)],
             }])
         })
     };
-    let owner = Owner::of(host.roots(), std::process::id()).unwrap();
-    let made = maker.provision(&request, owner, &|| false, &|_| ());
+    let made = maker.provision(&request, DEAD, &|| false, &|_| ());
     let during = read();
-    let undone = maker.tear_down(TOKEN, &|_| ());
+    meanwhile(&queue);
+    let cleaned = maker.clean(false, &|_| ());
     let after = read();
     let detached = Command::new("losetup")
         .arg("--detach")
@@ -1224,10 +1227,38 @@ fn queue_settings_that_the_kernel_changes_with_others_are_kept_and_restored() {
         .status();
     assert!(detached.unwrap().success());
     assert!(made.is_ok(), "{made:?}");
-    assert_eq!(undone.faults, []);
+    assert!(cleaned.orphans[0].faults.is_empty(), "{cleaned:?}");
     assert_eq!(before, ["1\n", "68\n", "0\n"]);
-    assert_eq!(during, ["0\n", "64\n", "1\n"]);
-    assert_eq!(after, before);
+    Some([before, during, after])
+}
+
+#[test]
+fn queue_settings_that_the_kernel_changes_with_others_are_kept_and_restored() {
+    for (wanted, expected) in [
+        (
+            &["add_random", "read_ahead_kb", "rotational"][..],
+            ["0\n", "64\n", "1\n"],
+        ),
+        (&["rotational"], ["1\n", "68\n", "1\n"]),
+    ] {
+        let Some([before, during, after]) = queue_values(wanted, |_| ()) else {
+            return;
+        };
+        assert_eq!(during, expected);
+        assert_eq!(after, before, "{wanted:?}");
+    }
+}
+
+#[test]
+fn a_read_ahead_that_was_not_put_back_is_restored_by_clean() {
+    // A process was killed after the kernel changed the read-ahead with the setting that it wrote.
+    for wanted in [&["rotational"][..], &["read_ahead_kb", "rotational"]] {
+        let killed = |queue: &Path| fs::write(queue.join("read_ahead_kb"), "128").unwrap();
+        let Some([before, _, after]) = queue_values(wanted, killed) else {
+            return;
+        };
+        assert_eq!(after, before, "{wanted:?}");
+    }
 }
 
 #[test]
@@ -1285,6 +1316,36 @@ fn the_zfs_fuse_of_a_container_is_not_ended_from_outside() {
     *world.pools.borrow_mut() = pools;
     maker.tear_down(TOKEN, &|_| ());
     assert_eq!(world.marked("zfs-fuse mnt:[1]").len(), 0);
+}
+
+#[test]
+fn clean_ends_the_zfs_fuse_of_a_mount_namespace_without_other_processes() {
+    let world = World::new();
+    let enter = |process: &str, namespace: &str| {
+        let folder = world.host.path("proc").join(process).join("ns");
+        fs::create_dir_all(&folder).unwrap();
+        let _ = fs::remove_file(folder.join("mnt"));
+        symlink(namespace, folder.join("mnt")).unwrap();
+    };
+    enter("self", "mnt:[1]");
+    enter("5001", "mnt:[1]");
+    make(&world, provisions(&world).remove(2)).unwrap();
+    let server = world.marked("zfs-fuse mnt:[1]");
+    assert_eq!(server.len(), 1);
+    enter(&server[0].to_string(), "mnt:[1]");
+    // Its run was killed, and its pools are not known outside.
+    world.pools.borrow_mut().clear();
+    enter("self", "mnt:[2]");
+    let listed = world.maker().clean(true, &|_| ());
+    assert!(
+        !listed.orphans[0]
+            .undone
+            .contains(&"server zfs-fuse".to_owned())
+    );
+    enter("5001", "mnt:[2]");
+    let cleaned = world.maker().clean(false, &|_| ());
+    assert_eq!(cleaned.orphans[0].faults, []);
+    assert_eq!(world.marked("zfs-fuse mnt:[1]").len(), 0, "{cleaned:?}");
 }
 
 #[test]

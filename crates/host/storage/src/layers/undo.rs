@@ -11,6 +11,7 @@ use std::path::Path;
 use iodyno_host::identity::identify;
 use iodyno_host::mounts::{self, Mount};
 use iodyno_host::{Owner, names, text};
+use iodyno_model::printable::{shell_path, shell_word};
 use iodyno_model::{Diagnostic, Identity};
 use iodyno_sys::host::loop_file;
 
@@ -124,7 +125,10 @@ impl HostOps<'_> {
                 same_boot && self.has_mounted(action, result, point)
                     || !self.host.marked(&self.mark).is_empty()
             }
-            Action::ZfsFuse { .. } => zfs::server_is_idle(self),
+            Action::ZfsFuse { .. } => {
+                zfs::server_is_idle(self)
+                    || same_boot && zfs::is_left_behind(self, result.unwrap_or_default())
+            }
             Action::Pool { name, .. } => zfs::is_imported(self, name),
             Action::NfsServer { .. } => same_boot && nfs::runs(&roots),
             Action::Array { name, .. } => roots
@@ -140,10 +144,12 @@ impl HostOps<'_> {
                 value,
             } => {
                 let now = current(self.host, path, device.as_deref());
-                // A value that somebody else has set in the meantime is kept.
+                // A value that somebody else has set in the meantime is kept. One that was not to change was changed by
+                // the kernel, with another setting.
+                let kept = same_value(value, before);
                 let ours = |now: &str| match device {
                     Some(_) => now != before,
-                    None => same_value(now, value) && !same_value(now, before),
+                    None => (kept || same_value(now, value)) && !same_value(now, before),
                 };
                 same_boot && now.is_ok_and(|now| ours(&now))
             }
@@ -228,7 +234,7 @@ impl HostOps<'_> {
                 self.end_processes(&self.mark);
                 Ok(())
             }
-            Action::ZfsFuse { .. } => zfs::stop_server(self),
+            Action::ZfsFuse { .. } => zfs::stop_server(self, result.unwrap_or_default()),
             Action::Pool { name, .. } => {
                 let _alone = zfs::alone(self, &|| false)?;
                 self.destroy_pool(name)
@@ -392,7 +398,10 @@ impl HostOps<'_> {
             let (kind, point) = (&other.file_system, other.point.display());
             let message =
                 format!("`{point}` is kept: iodyno did not mount the {kind} that is mounted there");
-            let hint = format!("run `umount {point}`, then `iodyno clean`");
+            let hint = format!(
+                "run `umount {}`, then `iodyno clean`",
+                shell_path(&other.point)
+            );
             return Err(Diagnostic::error(message).hint(hint));
         }
         for mount in mounts {
@@ -404,7 +413,8 @@ impl HostOps<'_> {
                 Err(fault) if dead(&fault) => drop(self.undo_by(&["umount", "--lazy", &point])?),
                 Err(fault) if fault.message.contains("busy") => {
                     let hint = format!(
-                        "end the processes that use it, which `fuser -vm {point}` lists, then run `iodyno clean`"
+                        "end the processes that use it, which `fuser -vm {}` lists, then run `iodyno clean`",
+                        shell_word(&point)
                     );
                     return Err(fault.hint(hint));
                 }

@@ -219,10 +219,30 @@ pub(crate) fn end_server(ops: &HostOps<'_>) {
     ops.end_processes(&server_mark(ops.host));
 }
 
-/// Ends the server, unless a target has begun to use it meanwhile.
-pub(crate) fn stop_server(ops: &mut HostOps<'_>) -> Result<(), Diagnostic> {
+/// Whether the server with this mark is the only process that is left in another mount namespace: nobody can use its
+/// pools any more.
+pub(crate) fn is_left_behind(ops: &HostOps<'_>, mark: &str) -> bool {
+    let servers = ops.host.marked(mark);
+    let Some((_, namespace)) = mark.split_once(' ') else {
+        return false;
+    };
+    let proc = &ops.host.roots().proc;
+    let processes = names(proc).into_iter().filter_map(|name| name.parse().ok());
+    let mut others = processes.filter(|process: &u32| !servers.contains(process));
+    let inside = |process: &u32| {
+        let own = fs::read_link(proc.join(format!("{process}/ns/mnt")));
+        own.is_ok_and(|own| own == Path::new(namespace))
+    };
+    !servers.is_empty() && mark != server_mark(ops.host) && !others.any(|process| inside(&process))
+}
+
+/// Ends the server, unless a target has begun to use it meanwhile. `mark`: that of the server with which the target was
+/// made.
+pub(crate) fn stop_server(ops: &mut HostOps<'_>, mark: &str) -> Result<(), Diagnostic> {
     let _alone = ops.lock(&|| false)?;
-    if server_is_idle(ops) {
+    if is_left_behind(ops, mark) {
+        ops.end_processes(mark);
+    } else if server_is_idle(ops) {
         ops.end_processes(&server_mark(ops.host));
     }
     Ok(())
