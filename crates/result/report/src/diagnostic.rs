@@ -1,8 +1,10 @@
 //! Diagnostics of the user's input: the error, its position, and a hint.
 
 use iodyno_model::{Diagnostic, Place, Severity};
+use iodyno_units::counted;
 use serde::Serialize;
 
+use crate::json::{list, object, print};
 use crate::style::{Paint, Style, sanitize, width};
 
 /// Each diagnostic with its line and a caret; the last line is their number. Empty for an empty list.
@@ -79,16 +81,9 @@ fn at(place: &Place, paint: Paint, style: Style) -> String {
 
 /// `2 errors, 1 warning`.
 fn count(diagnostics: &[Diagnostic]) -> String {
-    let of = |severity, word: &str| {
-        let number = diagnostics
-            .iter()
-            .filter(|diagnostic| diagnostic.severity == severity)
-            .count();
-        match number {
-            0 => None,
-            1 => Some(format!("1 {word}")),
-            _ => Some(format!("{number} {word}s")),
-        }
+    let of = |severity, word: &str| match number(diagnostics, severity) {
+        0 => None,
+        number => Some(counted(number as u64, word)),
     };
     let counts = [
         of(Severity::Error, "error"),
@@ -97,39 +92,6 @@ fn count(diagnostics: &[Diagnostic]) -> String {
     ];
     let counts: Vec<String> = counts.into_iter().flatten().collect();
     counts.join(", ")
-}
-
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: &'static str,
-    errors: usize,
-    warnings: usize,
-    diagnostics: Vec<Entry<'a>>,
-}
-
-#[derive(Serialize)]
-struct Entry<'a> {
-    severity: Severity,
-    message: &'a str,
-    file: Option<String>,
-    line: Option<u32>,
-    column: Option<u32>,
-    length: Option<u32>,
-    text: Option<&'a str>,
-    hint: Option<&'a str>,
-}
-
-fn document(diagnostics: &[Diagnostic]) -> Document<'_> {
-    let of = |severity| {
-        let matching = diagnostics.iter().filter(|d| d.severity == severity);
-        matching.count()
-    };
-    Document {
-        schema: "iodyno.diagnostics/1",
-        errors: of(Severity::Error),
-        warnings: of(Severity::Warning),
-        diagnostics: diagnostics.iter().map(entry).collect(),
-    }
 }
 
 /// A file that was checked.
@@ -141,23 +103,38 @@ pub struct Checked {
     pub verdict: &'static str,
 }
 
-#[derive(Serialize)]
-struct CheckDocument<'a> {
-    #[serde(flatten)]
-    found: Document<'a>,
-    verdict: &'static str,
-    files: Vec<Checked>,
-}
-
 /// The result of a check as a JSON document: `schema` (`iodyno.diagnostics/1`), `errors`, `warnings`, and `diagnostics`
 /// with `severity`, `message`, `file`, `line`, `column` (from 1), `length`, `text`, `hint`; keys that do not apply are
 /// null. Then `verdict`, the worst of all files, and `files`, each with `file` and `verdict`. Ends with a newline.
 pub fn json(diagnostics: &[Diagnostic], verdict: &'static str, files: Vec<Checked>) -> String {
-    crate::json::print(&CheckDocument {
-        found: document(diagnostics),
-        verdict,
-        files,
-    })
+    print(&Document((diagnostics, verdict, &files)))
+}
+
+type Checks<'a> = (&'a [Diagnostic], &'a str, &'a [Checked]);
+
+object!(Document<'a>((diagnostics, verdict, files) in Checks<'a>) {
+    schema: "iodyno.diagnostics/1",
+    errors: number(diagnostics, Severity::Error),
+    warnings: number(diagnostics, Severity::Warning),
+    diagnostics: list(diagnostics, Entry),
+    verdict: verdict,
+    files: files,
+});
+
+object!(Entry<'a>(diagnostic in &'a Diagnostic) {
+    severity: diagnostic.severity,
+    message: diagnostic.message,
+    file: diagnostic.place.as_ref().map(|place| place.file.display().to_string()),
+    line: diagnostic.place.as_ref().map(|place| place.line),
+    column: diagnostic.place.as_ref().map(|place| place.column),
+    length: diagnostic.place.as_ref().map(|place| place.length),
+    text: diagnostic.place.as_ref().map(|place| &place.text),
+    hint: diagnostic.hint,
+});
+
+fn number(diagnostics: &[Diagnostic], severity: Severity) -> usize {
+    let matching = diagnostics.iter().filter(|it| it.severity == severity);
+    matching.count()
 }
 
 /// Lines of plain text, wrapped and without control characters.
@@ -166,20 +143,6 @@ pub fn lines(text: &str, style: Style) -> String {
         .lines()
         .map(|line| style.wrap(&sanitize(line), 2) + "\n");
     style.plain(&wrapped.collect::<String>())
-}
-
-fn entry(diagnostic: &Diagnostic) -> Entry<'_> {
-    let place = diagnostic.place.as_ref();
-    Entry {
-        severity: diagnostic.severity,
-        message: &diagnostic.message,
-        file: place.map(|place| place.file.display().to_string()),
-        line: place.map(|place| place.line),
-        column: place.map(|place| place.column),
-        length: place.map(|place| place.length),
-        text: place.map(|place| place.text.as_str()),
-        hint: diagnostic.hint.as_deref(),
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Whether a host is fit for measurements: checks, findings, remedies.
 
 use iodyno_model::{Check, CheckState};
-use serde::Serialize;
+use iodyno_units::counted;
 
-use crate::json::print;
+use crate::json::{object, print};
 use crate::style::{Paint, Style, left, sanitize, trimmed, width};
 
 /// Width of the mark and the blank after it, columns.
@@ -70,8 +70,7 @@ fn verdict(checks: &[Check], style: Style) -> String {
     let checks = if all == 1 { "check" } else { "checks" };
     let noted = match notes {
         0 => String::new(),
-        1 => ", 1 note".to_owned(),
-        notes => format!(", {notes} notes"),
+        notes => format!(", {}", counted(notes as u64, "note")),
     };
     let line = match unfit {
         0 => style.paint(
@@ -86,22 +85,17 @@ fn verdict(checks: &[Check], style: Style) -> String {
     line + "\n"
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: &'static str,
-    fit: bool,
-    checks: &'a [Check],
-}
-
 /// `schema` = `iodyno.doctor/1`: `fit`, and `checks` with `name`, `state` (`fine`, `unknown`, `note`, `unfit`),
 /// `found`, `rule` and, if there is one, `remedy`. Ends with a newline.
 pub fn json(checks: &[Check]) -> String {
-    print(&Document {
-        schema: "iodyno.doctor/1",
-        fit: checks.iter().all(|check| check.state != CheckState::Unfit),
-        checks,
-    })
+    print(&Document(checks))
 }
+
+object!(Document<'a>(checks in &'a [Check]) {
+    schema: "iodyno.doctor/1",
+    fit: checks.iter().all(|check| check.state != CheckState::Unfit),
+    checks: checks,
+});
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use super::quantity::{Quantity, SERIES};
 
 /// What a fact or a series acts on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Acts {
+pub(super) enum Acts {
     /// Bytes of the jobs for each op.
     Bytes,
     /// How much reaches the devices.
@@ -33,36 +33,6 @@ enum Acts {
 }
 
 use Acts::{Amount, Bytes, Cpu, CpuWait, Parallel, Queue, Size, Syncs, Time, Waits};
-
-/// What each quantity is changed by.
-fn changed_by(quantity: Quantity) -> &'static [Acts] {
-    match quantity {
-        Quantity::Workers | Quantity::Overlap => &[Parallel],
-        Quantity::Work => &[Bytes],
-        Quantity::Rest => &[Syncs, Waits],
-        Quantity::UserCpu | Quantity::KernelCpu | Quantity::ServerCpu => &[Cpu],
-        Quantity::CpuWait => &[CpuWait],
-        Quantity::OtherWaits | Quantity::LimitTime | Quantity::LimitInterval => &[Waits],
-        Quantity::LimitWaits => &[Waits, Amount],
-        Quantity::InSyncs | Quantity::Syncs => &[Syncs],
-        Quantity::SyncTime => &[Syncs, Time],
-        // Writes with O_SYNC or O_DSYNC sync as well.
-        Quantity::BesideSyncs => &[Syncs],
-        Quantity::AtDevice(_) | Quantity::InQueue(_) | Quantity::InDevice(_) => &[Amount, Time],
-        Quantity::Bytes => &[Bytes],
-        Quantity::Amplification(_) => &[Amount],
-        Quantity::Requests(3) => &[Syncs, Amount],
-        Quantity::Requests(_) => &[Amount, Size],
-        Quantity::BetweenLayers(_) => &[Amount, Time],
-        Quantity::Await(_)
-        | Quantity::QueueTime(_)
-        | Quantity::DeviceTime(_)
-        | Quantity::ByteTime(_)
-        | Quantity::ByteInterval(_)
-        | Quantity::Interval(_) => &[Time, Size, Queue],
-        Quantity::Series(_) => &[],
-    }
-}
 
 /// Facts by name, and what they act on. Options of layers begin with the kind of the layer.
 const FACTS: &[(&str, &[Acts])] = &[
@@ -188,7 +158,7 @@ pub(super) fn one_sided(baseline: &[&Observation], candidate: &[&Observation]) -
 /// Whether the fact can be behind a change of the quantity.
 pub(super) fn concerns(fact: &Difference, quantity: Quantity) -> bool {
     let own = acts(fact);
-    changed_by(quantity).iter().any(|acts| own.contains(acts))
+    quantity.changed_by().iter().any(|acts| own.contains(acts))
 }
 
 /// Series that can be behind a quantity, by name; a larger value makes ops slower.
@@ -224,7 +194,7 @@ pub(super) fn behind(
     differing: &[Difference],
     series: &[(Quantity, Contrast)],
 ) -> Vec<Cause> {
-    let acts = changed_by(quantity);
+    let acts = quantity.changed_by();
     let measured = BEHIND.iter().filter_map(|(name, of)| {
         let named =
             |own: &Quantity| matches!(own, Quantity::Series(it) if SERIES[*it].name == *name);

@@ -8,6 +8,7 @@ use iodyno_model::{
     SeriesKind, SimulatedDisk, StackLayer, Telemetry, Trial, Workload,
 };
 
+use super::quantity::KINDS;
 use crate::series::{View, measured, totals};
 use crate::{devices, work};
 
@@ -292,7 +293,6 @@ impl Simulated {
 
 /// The traced times of the lowest devices.
 fn traced(trial: &Trial, ops: f64) -> Option<[(f64, f64); 4]> {
-    const KINDS: [&str; 4] = ["read", "write", "discard", "flush"];
     let mut sum = [(0.0, 0.0); 4];
     for part in trial.parts.iter().filter(|part| !part.only_sampled()) {
         let lowest = devices::lowest(part);

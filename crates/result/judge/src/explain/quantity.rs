@@ -1,196 +1,138 @@
-//! The quantities of an explanation: names, units, and those that are series of their own.
+//! The quantities of an explanation: names, units, what changes them, and those that are series of their own.
 
-use iodyno_model::{Costs, SeriesUnit};
+use iodyno_model::Costs;
+use iodyno_model::SeriesUnit::{self, Bytes, BytesPerSecond, Nanos, Number, Percent};
 
-/// A quantity. The number is the kind of request: read, write, discard, flush.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Quantity {
-    /// Number of workers.
-    Workers,
-    /// Ops in all, of a fixed amount of work.
-    Work,
-    /// What the identities of time do not contain: drain, or the shape of a distribution.
-    Rest,
-    /// CPU time of the worker in user mode.
-    UserCpu,
-    /// CPU time of the worker in the kernel.
-    KernelCpu,
-    /// Time for which the worker waited for a CPU.
-    CpuWait,
-    /// CPU time of servers that the op waits for.
-    ServerCpu,
-    /// Waits that no counter of a device covers.
-    OtherWaits,
-    /// Waits above the devices where a limit on I/O is used up.
-    LimitWaits,
-    /// The same for each byte at the devices.
-    LimitTime,
-    /// The same for each request at the devices.
-    LimitInterval,
-    /// Time in syncs, for each op.
-    InSyncs,
-    /// Time outside of syncs, for each op.
-    BesideSyncs,
-    /// Syncs for each op.
-    Syncs,
-    /// Time of a sync.
-    SyncTime,
-    /// Time of requests at the device, for each op.
-    AtDevice(usize),
-    /// The same in its queue, traced.
-    InQueue(usize),
-    /// The same in the device, traced.
-    InDevice(usize),
-    /// Time of requests in upper layers of devices.
-    BetweenLayers(usize),
-    /// Bytes of the jobs for each op.
-    Bytes,
-    /// Bytes of the device for each byte of the jobs.
-    Amplification(usize),
-    /// Requests for each op.
-    Requests(usize),
-    /// Time of a request.
-    Await(usize),
-    /// Time of a request in the queue, traced.
-    QueueTime(usize),
-    /// Time of a request in the device, traced.
-    DeviceTime(usize),
-    /// Time of a KiB.
-    ByteTime(usize),
-    /// Time of a request ÷ requests in parallel.
-    Interval(usize),
-    /// Time of a KiB ÷ requests in parallel.
-    ByteInterval(usize),
-    /// How much longer the requests take together than a worker waits: they overlap with one another and with its CPU
-    /// time.
-    Overlap,
-    /// A quantity of [`SERIES`].
-    Series(usize),
-}
-
-use Quantity::{
-    Amplification, AtDevice, Await, BesideSyncs, BetweenLayers, ByteInterval, ByteTime, Bytes,
-    CpuWait, DeviceTime, InDevice, InQueue, InSyncs, Interval, KernelCpu, LimitInterval, LimitTime,
-    LimitWaits, OtherWaits, Overlap, QueueTime, Requests, Rest, Series, ServerCpu, SyncTime, Syncs,
-    UserCpu, Work, Workers,
-};
+use super::causes::Acts;
 
 /// The names of the kinds of requests.
-const KINDS: [&str; 4] = ["read", "write", "discard", "flush"];
+pub(super) const KINDS: [&str; 4] = ["read", "write", "discard", "flush"];
 
-fn plural(kind: usize) -> &'static str {
-    ["reads", "writes", "discards", "flushes"][kind]
+/// Declares the quantities: unit, what changes them, stable name, name for people. `kind` is that of a request, by its
+/// place in [`KINDS`]; in names it is written for `{read}` and `{reads}`.
+macro_rules! quantities {
+    ($($name:ident $(($kind:ident: $place:ty))?: $unit:ident, [$($act:ident),*], $stable:literal, $words:literal;)*) => {
+        /// A quantity.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub(super) enum Quantity {
+            $(#[doc = $words] $name $(($place))?,)*
+            /// A quantity of [`SERIES`].
+            Series(usize),
+        }
+
+        impl Quantity {
+            /// Its stable name.
+            pub(super) fn name(self) -> String {
+                match self {
+                    $(Quantity::$name $(($kind))? => of_kind($stable, &[$($kind)?]),)*
+                    Quantity::Series(place) => SERIES[place].name.to_owned(),
+                }
+            }
+
+            /// Its name for people.
+            pub(super) fn words(self) -> String {
+                match self {
+                    $(Quantity::$name $(($kind))? => of_kind($words, &[$($kind)?]),)*
+                    Quantity::Series(place) => SERIES[place].words.to_owned(),
+                }
+            }
+
+            /// Its unit.
+            pub(super) fn unit(self) -> SeriesUnit {
+                match self {
+                    $(Quantity::$name { .. } => $unit,)*
+                    Quantity::Series(place) => SERIES[place].unit,
+                }
+            }
+
+            /// What it is changed by.
+            pub(super) fn changed_by(self) -> &'static [Acts] {
+                match self {
+                    // Flushes have no size.
+                    Quantity::Requests(3) => &[Acts::Syncs, Acts::Amount],
+                    $(Quantity::$name { .. } => &[$(Acts::$act),*],)*
+                    Quantity::Series(_) => &[],
+                }
+            }
+        }
+    };
+}
+
+quantities! {
+    Workers: Number, [Parallel], "workers", "workers";
+    Work: Number, [Bytes], "ops_in_all", "ops in all";
+    // What the identities of time do not contain.
+    Rest: Number, [Syncs, Waits], "rest", "drain, or shape of the distribution";
+    UserCpu: Nanos, [Cpu], "worker_user_cpu", "user CPU of a worker per op";
+    KernelCpu: Nanos, [Cpu], "worker_kernel_cpu", "kernel CPU of a worker per op";
+    CpuWait: Nanos, [CpuWait], "wait_for_cpu", "wait for a CPU per op";
+    // Of servers that the op waits for.
+    ServerCpu: Nanos, [Cpu], "server_cpu", "CPU of the servers per op";
+    // Waits that no counter of a device covers.
+    OtherWaits: Nanos, [Waits], "other_waits", "waits above the devices per op";
+    // Waits above the devices where a limit on I/O is used up.
+    LimitWaits: Nanos, [Waits, Amount], "limit_waits", "wait for the I/O limit per op";
+    LimitTime: Nanos, [Waits], "limit_wait_of_byte", "wait for the I/O limit per byte at the devices";
+    LimitInterval: Nanos, [Waits], "limit_wait_of_request", "wait for the I/O limit per request at the devices";
+    InSyncs: Nanos, [Syncs], "time_in_syncs", "time in syncs per op";
+    // Writes with O_SYNC or O_DSYNC sync as well.
+    BesideSyncs: Nanos, [Syncs], "time_beside_syncs", "time beside syncs per op";
+    Syncs: Number, [Syncs], "syncs", "syncs per op";
+    SyncTime: Nanos, [Syncs, Time], "sync_time", "time of a sync";
+    AtDevice(kind: usize): Nanos, [Amount, Time], "device_{read}_time", "wait for {reads} at the devices per op";
+    // In the queue and in the device: traced.
+    InQueue(kind: usize): Nanos, [Amount, Time], "queue_{read}_time", "wait for {reads} in the device's queue per op";
+    InDevice(kind: usize): Nanos, [Amount, Time], "service_{read}_time", "wait for {reads} in the device per op";
+    BetweenLayers(kind: usize): Nanos, [Amount, Time],
+        "layers_{read}_time", "wait for {reads} in the layers above the lowest device per op";
+    Bytes: Bytes, [Bytes], "job_bytes", "bytes of the jobs per op";
+    Amplification(kind: usize): Number, [Amount],
+        "{read}_amplification", "bytes {read by} the devices per byte of the jobs";
+    Requests(kind: usize): Number, [Amount, Size], "{read}_requests", "{reads} at the devices per op";
+    Await(kind: usize): Nanos, [Time, Size, Queue], "{read}_await", "time of a {read} at the devices";
+    QueueTime(kind: usize): Nanos, [Time, Size, Queue],
+        "{read}_queue_await", "time of a {read} in the device's queue";
+    DeviceTime(kind: usize): Nanos, [Time, Size, Queue], "{read}_service_await", "time of a {read} in the device";
+    ByteTime(kind: usize): Nanos, [Time, Size, Queue], "{read}_time_of_kib", "time of a KiB of {reads} at the devices";
+    // Time of a request, or of a KiB, ÷ requests in parallel.
+    Interval(kind: usize): Nanos, [Time, Size, Queue], "{read}_interval", "interval between {reads} at the devices";
+    ByteInterval(kind: usize): Nanos, [Time, Size, Queue],
+        "{read}_interval_of_kib", "interval between KiB of {reads} at the devices";
+    // How much longer the requests take together than a worker waits: they overlap with one another and with its CPU
+    // time.
+    Overlap: Number, [Parallel], "requests_in_parallel", "overlap: time of requests ÷ wait for them";
+}
+
+/// A name with the kind of request, if it has one.
+fn of_kind(name: &str, kind: &[usize]) -> String {
+    let Some(&kind) = kind.first() else {
+        return name.to_owned();
+    };
+    let moved = if kind == 0 { "read by" } else { "written to" };
+    name.replace("{read by}", moved)
+        .replace("{reads}", ["reads", "writes", "discards", "flushes"][kind])
+        .replace("{read}", KINDS[kind])
 }
 
 impl Quantity {
     /// Whether it is the time of a request or of its bytes.
     pub(super) fn is_time(self) -> bool {
+        use Quantity::{Await, ByteTime, DeviceTime, QueueTime};
         matches!(self, Await(_) | ByteTime(_) | QueueTime(_) | DeviceTime(_))
     }
 
     /// The time of a request, divided by the requests in parallel.
     pub(super) fn spaced(self) -> Quantity {
         match self {
-            Await(kind) => Interval(kind),
-            ByteTime(kind) => ByteInterval(kind),
+            Quantity::Await(kind) => Quantity::Interval(kind),
+            Quantity::ByteTime(kind) => Quantity::ByteInterval(kind),
             other => other,
-        }
-    }
-
-    /// Its stable name.
-    pub(super) fn name(self) -> String {
-        match self {
-            Workers => "workers".to_owned(),
-            Work => "ops_in_all".to_owned(),
-            Rest => "rest".to_owned(),
-            UserCpu => "worker_user_cpu".to_owned(),
-            KernelCpu => "worker_kernel_cpu".to_owned(),
-            CpuWait => "wait_for_cpu".to_owned(),
-            ServerCpu => "server_cpu".to_owned(),
-            OtherWaits => "other_waits".to_owned(),
-            LimitWaits => "limit_waits".to_owned(),
-            LimitTime => "limit_wait_of_byte".to_owned(),
-            LimitInterval => "limit_wait_of_request".to_owned(),
-            InSyncs => "time_in_syncs".to_owned(),
-            BesideSyncs => "time_beside_syncs".to_owned(),
-            Syncs => "syncs".to_owned(),
-            SyncTime => "sync_time".to_owned(),
-            AtDevice(kind) => format!("device_{}_time", KINDS[kind]),
-            InQueue(kind) => format!("queue_{}_time", KINDS[kind]),
-            InDevice(kind) => format!("service_{}_time", KINDS[kind]),
-            BetweenLayers(kind) => format!("layers_{}_time", KINDS[kind]),
-            Bytes => "job_bytes".to_owned(),
-            Amplification(kind) => format!("{}_amplification", KINDS[kind]),
-            Requests(kind) => format!("{}_requests", KINDS[kind]),
-            Await(kind) => format!("{}_await", KINDS[kind]),
-            QueueTime(kind) => format!("{}_queue_await", KINDS[kind]),
-            DeviceTime(kind) => format!("{}_service_await", KINDS[kind]),
-            ByteTime(kind) => format!("{}_time_of_kib", KINDS[kind]),
-            Interval(kind) => format!("{}_interval", KINDS[kind]),
-            ByteInterval(kind) => format!("{}_interval_of_kib", KINDS[kind]),
-            Overlap => "requests_in_parallel".to_owned(),
-            Series(place) => SERIES[place].name.to_owned(),
-        }
-    }
-
-    /// Its name for people.
-    pub(super) fn words(self) -> String {
-        match self {
-            Workers => "workers".to_owned(),
-            Work => "ops in all".to_owned(),
-            Rest => "drain, or shape of the distribution".to_owned(),
-            UserCpu => "user CPU of a worker per op".to_owned(),
-            KernelCpu => "kernel CPU of a worker per op".to_owned(),
-            CpuWait => "wait for a CPU per op".to_owned(),
-            ServerCpu => "CPU of the servers per op".to_owned(),
-            OtherWaits => "waits above the devices per op".to_owned(),
-            LimitWaits => "wait for the I/O limit per op".to_owned(),
-            LimitTime => "wait for the I/O limit per byte at the devices".to_owned(),
-            LimitInterval => "wait for the I/O limit per request at the devices".to_owned(),
-            InSyncs => "time in syncs per op".to_owned(),
-            BesideSyncs => "time beside syncs per op".to_owned(),
-            Syncs => "syncs per op".to_owned(),
-            SyncTime => "time of a sync".to_owned(),
-            AtDevice(kind) => format!("wait for {} at the devices per op", plural(kind)),
-            InQueue(kind) => format!("wait for {} in the device's queue per op", plural(kind)),
-            InDevice(kind) => format!("wait for {} in the device per op", plural(kind)),
-            BetweenLayers(kind) => {
-                format!(
-                    "wait for {} in the layers above the lowest device per op",
-                    plural(kind)
-                )
-            }
-            Bytes => "bytes of the jobs per op".to_owned(),
-            Amplification(0) => "bytes read by the devices per byte of the jobs".to_owned(),
-            Amplification(_) => "bytes written to the devices per byte of the jobs".to_owned(),
-            Requests(kind) => format!("{} at the devices per op", plural(kind)),
-            Await(kind) => format!("time of a {} at the devices", KINDS[kind]),
-            QueueTime(kind) => format!("time of a {} in the device's queue", KINDS[kind]),
-            DeviceTime(kind) => format!("time of a {} in the device", KINDS[kind]),
-            ByteTime(kind) => format!("time of a KiB of {} at the devices", plural(kind)),
-            Interval(kind) => format!("interval between {} at the devices", plural(kind)),
-            ByteInterval(kind) => {
-                format!("interval between KiB of {} at the devices", plural(kind))
-            }
-            Overlap => "overlap: time of requests ÷ wait for them".to_owned(),
-            Series(place) => SERIES[place].words.to_owned(),
-        }
-    }
-
-    /// Its unit.
-    pub(super) fn unit(self) -> SeriesUnit {
-        match self {
-            Workers | Work | Rest | Syncs | Amplification(_) | Requests(_) | Overlap => {
-                SeriesUnit::Number
-            }
-            Bytes => SeriesUnit::Bytes,
-            Series(place) => SERIES[place].unit,
-            _ => SeriesUnit::Nanos,
         }
     }
 
     /// Whether it tells where the time went and not why.
     pub(super) fn is_open(self) -> bool {
+        use Quantity::{BesideSyncs, OtherWaits, Rest};
         matches!(self, OtherWaits | BesideSyncs | Rest)
     }
 }
@@ -198,227 +140,57 @@ impl Quantity {
 /// A series that is not a part of the ratio.
 pub(super) struct SeriesOfTrial {
     pub(super) name: &'static str,
-    pub(super) words: &'static str,
     pub(super) unit: SeriesUnit,
+    pub(super) words: &'static str,
     pub(super) value: fn(&Costs) -> Option<f64>,
 }
 
+macro_rules! series {
+    ($($name:literal: $unit:ident, $words:literal, $value:expr;)*) => {
+        &[$(SeriesOfTrial { name: $name, unit: $unit, words: $words, value: $value }),*]
+    };
+}
+
 /// Every such series. Shares are percentages.
-pub(super) const SERIES: &[SeriesOfTrial] = &[
-    SeriesOfTrial {
-        name: "other_threads_cpu",
-        words: "CPU of the harness's other threads per op",
-        unit: SeriesUnit::Nanos,
-        value: |it| it.other_threads_ns,
-    },
-    SeriesOfTrial {
-        name: "kernel_cpu",
-        words: "CPU of the kernel outside the workers per op",
-        unit: SeriesUnit::Nanos,
-        value: |it| it.kernel_ns,
-    },
-    SeriesOfTrial {
-        name: "busy_cpus",
-        words: "busy CPUs of the host",
-        unit: SeriesUnit::Number,
-        value: |it| Some(it.cores?.busy),
-    },
-    SeriesOfTrial {
-        name: "other_cpus",
-        words: "CPUs used by others",
-        unit: SeriesUnit::Number,
-        value: |it| Some(it.cores?.others),
-    },
-    SeriesOfTrial {
-        name: "stolen_cpus",
-        words: "CPUs stolen by the hypervisor",
-        unit: SeriesUnit::Number,
-        value: |it| Some(it.cores?.stolen),
-    },
-    SeriesOfTrial {
-        name: "cpu_quota",
-        words: "CPU quota used up, share of periods",
-        unit: SeriesUnit::Percent,
-        value: |it| Some(it.cpu_quota? * 100.0),
-    },
-    SeriesOfTrial {
-        name: "worker_switches",
-        words: "context switches of a worker per op",
-        unit: SeriesUnit::Number,
-        value: |it| it.cpu_ns.map(|_| it.switches),
-    },
-    SeriesOfTrial {
-        name: "host_switches",
-        words: "context switches of the host per op",
-        unit: SeriesUnit::Number,
-        value: |it| it.host_switches,
-    },
-    SeriesOfTrial {
-        name: "interrupts",
-        words: "interrupts per op",
-        unit: SeriesUnit::Number,
-        value: |it| it.interrupts,
-    },
-    SeriesOfTrial {
-        name: "busiest_cpu",
-        words: "interrupts on the busiest CPU",
-        unit: SeriesUnit::Percent,
-        value: |it| Some(it.busiest_cpu? * 100.0),
-    },
-    SeriesOfTrial {
-        name: "read_amplification",
-        words: "bytes read by the devices per byte of the jobs",
-        unit: SeriesUnit::Number,
-        value: |it| amplification(it, 0),
-    },
-    SeriesOfTrial {
-        name: "read_request_size",
-        words: "size of a read at the devices",
-        unit: SeriesUnit::Bytes,
-        value: |it| request_size(it, 0),
-    },
-    SeriesOfTrial {
-        name: "write_amplification",
-        words: "bytes written to the devices per byte of the jobs",
-        unit: SeriesUnit::Number,
-        value: |it| amplification(it, 1),
-    },
-    SeriesOfTrial {
-        name: "write_request_size",
-        words: "size of a write at the devices",
-        unit: SeriesUnit::Bytes,
-        value: |it| request_size(it, 1),
-    },
-    SeriesOfTrial {
-        name: "device_read_bytes",
-        words: "bytes read by the lowest devices per op",
-        unit: SeriesUnit::Bytes,
-        value: |it| Some(it.lowest?.bytes[0]),
-    },
-    SeriesOfTrial {
-        name: "device_written_bytes",
-        words: "bytes written to the lowest devices per op",
-        unit: SeriesUnit::Bytes,
-        value: |it| Some(it.lowest?.bytes[1]),
-    },
-    SeriesOfTrial {
-        name: "merges",
-        words: "merged requests per op",
-        unit: SeriesUnit::Number,
-        value: |it| Some(it.top?.merges.iter().sum()),
-    },
-    SeriesOfTrial {
-        name: "device_flushes",
-        words: "flushes of the devices per op",
-        unit: SeriesUnit::Number,
-        value: |it| Some(it.top?.requests[3]),
-    },
-    SeriesOfTrial {
-        name: "device_busy",
-        words: "time with requests at the devices",
-        unit: SeriesUnit::Percent,
-        value: |it| Some(it.top?.busy * 100.0),
-    },
-    SeriesOfTrial {
-        name: "device_in_flight",
-        words: "requests at the devices at a time",
-        unit: SeriesUnit::Number,
-        value: |it| Some(it.top?.in_flight),
-    },
-    SeriesOfTrial {
-        name: "busiest_device",
-        words: "busy time of the busiest device ÷ the mean",
-        unit: SeriesUnit::Number,
-        value: |it| Some(it.lowest?.busiest).filter(|ratio| *ratio > 0.0),
-    },
-    SeriesOfTrial {
-        name: "moves",
-        words: "moves of the heads of the disks per op",
-        unit: SeriesUnit::Number,
-        value: |it| it.moves,
-    },
-    SeriesOfTrial {
-        name: "arc_hits",
-        words: "lookups that ZFS's cache served",
-        unit: SeriesUnit::Percent,
-        value: |it| Some(it.arc_hits? * 100.0),
-    },
-    SeriesOfTrial {
-        name: "server_requests",
-        words: "requests at the file server per op",
-        unit: SeriesUnit::Number,
-        value: |it| Some(it.requests?.count),
-    },
-    SeriesOfTrial {
-        name: "server_inline",
-        words: "requests that the queue's thread of the file server worked itself",
-        unit: SeriesUnit::Percent,
-        value: |it| Some(it.requests?.inline * 100.0),
-    },
-    SeriesOfTrial {
-        name: "server_batch",
-        words: "requests that the file server took at a time",
-        unit: SeriesUnit::Number,
-        value: |it| Some(it.requests?.batch),
-    },
-    SeriesOfTrial {
-        name: "server_queueing",
-        words: "time in the queue of the file server per op",
-        unit: SeriesUnit::Nanos,
-        value: |it| Some(it.requests?.queueing_ns),
-    },
-    SeriesOfTrial {
-        name: "server_service",
-        words: "time of work in the file server per op",
-        unit: SeriesUnit::Nanos,
-        value: |it| Some(it.requests?.service_ns),
-    },
-    SeriesOfTrial {
-        name: "other_bytes",
-        words: "I/O of other processes at the devices, at most",
-        unit: SeriesUnit::BytesPerSecond,
-        value: |it| {
-            let bytes: f64 = it.others_at_devices()?.iter().sum();
-            Some(bytes * it.ops / it.seconds)
-        },
-    },
-    SeriesOfTrial {
-        name: "reclaims",
-        words: "allocations that reclaimed memory per op",
-        unit: SeriesUnit::Number,
-        value: |it| it.reclaims,
-    },
-    SeriesOfTrial {
-        name: "refaults",
-        words: "bytes read again after reclaim per op",
-        unit: SeriesUnit::Bytes,
-        value: |it| it.refaults,
-    },
-    SeriesOfTrial {
-        name: "memory_limit",
-        words: "memory limit of the control group met, per op",
-        unit: SeriesUnit::Number,
-        value: |it| it.memory_limit,
-    },
-    SeriesOfTrial {
-        name: "dirty_throttled",
-        words: "writers throttled by dirty memory, share of time",
-        unit: SeriesUnit::Percent,
-        value: |it| Some(it.dirty_throttled? * 100.0),
-    },
-    SeriesOfTrial {
-        name: "io_limit",
-        words: "I/O limit of the control group, share used",
-        unit: SeriesUnit::Percent,
-        value: |it| Some(it.io_limit? * 100.0),
-    },
-    SeriesOfTrial {
-        name: "regimes",
-        words: "latency regimes",
-        unit: SeriesUnit::Number,
-        value: |it| Some(it.regimes),
-    },
-];
+pub(super) const SERIES: &[SeriesOfTrial] = series! {
+    "other_threads_cpu": Nanos, "CPU of the harness's other threads per op", |it| it.other_threads_ns;
+    "kernel_cpu": Nanos, "CPU of the kernel outside the workers per op", |it| it.kernel_ns;
+    "busy_cpus": Number, "busy CPUs of the host", |it| Some(it.cores?.busy);
+    "other_cpus": Number, "CPUs used by others", |it| Some(it.cores?.others);
+    "stolen_cpus": Number, "CPUs stolen by the hypervisor", |it| Some(it.cores?.stolen);
+    "cpu_quota": Percent, "CPU quota used up, share of periods", |it| Some(it.cpu_quota? * 100.0);
+    "worker_switches": Number, "context switches of a worker per op", |it| it.cpu_ns.map(|_| it.switches);
+    "host_switches": Number, "context switches of the host per op", |it| it.host_switches;
+    "interrupts": Number, "interrupts per op", |it| it.interrupts;
+    "busiest_cpu": Percent, "interrupts on the busiest CPU", |it| Some(it.busiest_cpu? * 100.0);
+    "read_amplification": Number, "bytes read by the devices per byte of the jobs", |it| amplification(it, 0);
+    "read_request_size": Bytes, "size of a read at the devices", |it| request_size(it, 0);
+    "write_amplification": Number, "bytes written to the devices per byte of the jobs", |it| amplification(it, 1);
+    "write_request_size": Bytes, "size of a write at the devices", |it| request_size(it, 1);
+    "device_read_bytes": Bytes, "bytes read by the lowest devices per op", |it| Some(it.lowest?.bytes[0]);
+    "device_written_bytes": Bytes, "bytes written to the lowest devices per op", |it| Some(it.lowest?.bytes[1]);
+    "merges": Number, "merged requests per op", |it| Some(it.top?.merges.iter().sum());
+    "device_flushes": Number, "flushes of the devices per op", |it| Some(it.top?.requests[3]);
+    "device_busy": Percent, "time with requests at the devices", |it| Some(it.top?.busy * 100.0);
+    "device_in_flight": Number, "requests at the devices at a time", |it| Some(it.top?.in_flight);
+    "busiest_device": Number, "busy time of the busiest device ÷ the mean", |it| busiest_device(it);
+    "moves": Number, "moves of the heads of the disks per op", |it| it.moves;
+    "arc_hits": Percent, "lookups that ZFS's cache served", |it| Some(it.arc_hits? * 100.0);
+    "server_requests": Number, "requests at the file server per op", |it| Some(it.requests?.count);
+    "server_inline": Percent, "requests that the queue's thread of the file server worked itself",
+        |it| Some(it.requests?.inline * 100.0);
+    "server_batch": Number, "requests that the file server took at a time", |it| Some(it.requests?.batch);
+    "server_queueing": Nanos, "time in the queue of the file server per op", |it| Some(it.requests?.queueing_ns);
+    "server_service": Nanos, "time of work in the file server per op", |it| Some(it.requests?.service_ns);
+    "other_bytes": BytesPerSecond, "I/O of other processes at the devices, at most", |it| other_bytes(it);
+    "reclaims": Number, "allocations that reclaimed memory per op", |it| it.reclaims;
+    "refaults": Bytes, "bytes read again after reclaim per op", |it| it.refaults;
+    "memory_limit": Number, "memory limit of the control group met, per op", |it| it.memory_limit;
+    "dirty_throttled": Percent, "writers throttled by dirty memory, share of time",
+        |it| Some(it.dirty_throttled? * 100.0);
+    "io_limit": Percent, "I/O limit of the control group, share used", |it| Some(it.io_limit? * 100.0);
+    "regimes": Number, "latency regimes", |it| Some(it.regimes);
+};
 
 /// Bytes of the lowest devices for each byte of the jobs in this direction.
 fn amplification(costs: &Costs, kind: usize) -> Option<f64> {
@@ -430,4 +202,14 @@ fn request_size(costs: &Costs, kind: usize) -> Option<f64> {
     let device = costs.top?;
     let requests = device.requests[kind];
     (requests > 0.0).then(|| device.bytes[kind] / requests)
+}
+
+fn busiest_device(costs: &Costs) -> Option<f64> {
+    Some(costs.lowest?.busiest).filter(|ratio| *ratio > 0.0)
+}
+
+/// Bytes per second.
+fn other_bytes(costs: &Costs) -> Option<f64> {
+    let bytes: f64 = costs.others_at_devices()?.iter().sum();
+    Some(bytes * costs.ops / costs.seconds)
 }

@@ -36,6 +36,14 @@ pub(crate) use view::{View, sum};
 /// A figure: its name, its unit, and its formula.
 pub(crate) type Formula = (&'static str, SeriesUnit, fn(&View) -> Option<f64>);
 
+/// Formulas of figures: name, unit, and a method of [`View`] with the names of its columns.
+macro_rules! formulas {
+    ($($name:literal: $unit:ident = $formula:ident($($column:literal),*);)*) => {
+        &[$(($name, $unit, |row| row.$formula($($column),*))),*]
+    };
+}
+use formulas;
+
 /// Columns and rows of a table.
 type Drawn = (Vec<FigureColumn>, Vec<FigureRow>);
 

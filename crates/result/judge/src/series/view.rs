@@ -97,9 +97,46 @@ impl<'a> View<'a> {
         over(self.value(column)? * 100.0, self.span_ns() as f64)
     }
 
+    /// The same, at most 100 %: times that are counted in ticks, or late, can exceed the span.
+    pub(super) fn busy_percent(&self, column: &str) -> Option<f64> {
+        Some(self.percent_of_span(column)?.min(100.0))
+    }
+
+    /// The mean number of those whose times were added up.
+    pub(super) fn mean_over_span(&self, column: &str) -> Option<f64> {
+        Some(self.percent_of_span(column)? / 100.0)
+    }
+
+    /// Of two times: the number of busy cores.
+    pub(super) fn cores(&self, user: &str, system: &str) -> Option<f64> {
+        Some((self.percent_of_span(user)? + self.percent_of_span(system)?) / 100.0)
+    }
+
+    /// A value that is stored in hundredths.
+    pub(super) fn hundredths(&self, column: &str) -> Option<f64> {
+        Some(self.value(column)? / 100.0)
+    }
+
     /// The quotient of two counts.
     pub(crate) fn each(&self, column: &str, of: &str) -> Option<f64> {
         over(self.value(column)?, self.value(of)?)
+    }
+
+    /// The same in percent.
+    pub(super) fn percentage(&self, column: &str, of: &str) -> Option<f64> {
+        Some(self.each(column, of)? * 100.0)
+    }
+
+    /// The percentage of a count in the sum of two.
+    pub(super) fn share(&self, column: &str, other: &str) -> Option<f64> {
+        let (value, other) = (self.value(column)?, self.value(other)?);
+        over(value * 100.0, value + other)
+    }
+
+    /// The percentage of requests that were merged into others.
+    pub(super) fn merged(&self, requests: &str, commands: &str) -> Option<f64> {
+        let (requests, commands) = (self.value(requests)?, self.value(commands)?);
+        over((requests - commands) * 100.0, requests)
     }
 }
 

@@ -3,22 +3,17 @@
 use iodyno_model::SeriesUnit::{Bytes, BytesPerSecond, PerSecond, Percent};
 use iodyno_model::{FigureColumn, POOL as STORED, SeriesKind, Telemetry};
 
-use super::view::over;
-use super::{Drawn, Formula, View, each};
+use super::{Drawn, Formula, View, each, formulas};
 
 /// `zpool iostat` computes its rates itself.
-const POOL: &[Formula] = &[
-    ("alloc", Bytes, |row| row.value("alloc")),
-    ("free", Bytes, |row| row.value("free")),
-    ("read/s", PerSecond, |row| row.value("reads")),
-    ("write/s", PerSecond, |row| row.value("writes")),
-    ("read B/s", BytesPerSecond, |row| {
-        row.value("read_bandwidth")
-    }),
-    ("write B/s", BytesPerSecond, |row| {
-        row.value("write_bandwidth")
-    }),
-];
+const POOL: &[Formula] = formulas! {
+    "alloc": Bytes = value("alloc");
+    "free": Bytes = value("free");
+    "read/s": PerSecond = value("reads");
+    "write/s": PerSecond = value("writes");
+    "read B/s": BytesPerSecond = value("read_bandwidth");
+    "write B/s": BytesPerSecond = value("write_bandwidth");
+};
 
 /// The figures of every version of ZFS, then the waits and queues that this one reports, as they were read.
 pub(super) fn pools(series: &Telemetry) -> Drawn {
@@ -47,15 +42,12 @@ pub(super) fn pools(series: &Telemetry) -> Drawn {
 }
 
 /// Lookups, and the share of hits.
-pub(super) const ARC: &[Formula] = &[
-    ("hits/s", PerSecond, |row| row.per_second("hits")),
-    ("misses/s", PerSecond, |row| row.per_second("misses")),
-    ("hit%", Percent, |row| {
-        let (hits, misses) = (row.value("hits")?, row.value("misses")?);
-        over(hits * 100.0, hits + misses)
-    }),
-    ("l2hits/s", PerSecond, |row| row.per_second("l2_hits")),
-    ("l2misses/s", PerSecond, |row| row.per_second("l2_misses")),
-    ("size", Bytes, |row| row.value("size")),
-    ("target", Bytes, |row| row.value("target")),
-];
+pub(super) const ARC: &[Formula] = formulas! {
+    "hits/s": PerSecond = per_second("hits");
+    "misses/s": PerSecond = per_second("misses");
+    "hit%": Percent = share("hits", "misses");
+    "l2hits/s": PerSecond = per_second("l2_hits");
+    "l2misses/s": PerSecond = per_second("l2_misses");
+    "size": Bytes = value("size");
+    "target": Bytes = value("target");
+};

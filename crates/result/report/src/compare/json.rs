@@ -41,7 +41,7 @@ object!(Document<'a>(it in &'a Comparison) {
     unknown: it.unknown,
     claims: list(&it.claims, ClaimView),
     // Of workloads with a searched load; their trials are not compared.
-    searches [opt]: &(!it.searches.is_empty()).then(|| list(&it.searches, AnswerView)),
+    searches [filled]: list(&it.searches, AnswerView),
     notes: it.notes,
 });
 
@@ -49,7 +49,7 @@ object!(QuestionView<'a>(question in &'a Question) {
     columns: question.columns,
     rows: question.rows,
     // Dimensions of the rows that tables print as columns.
-    across [opt]: &(!question.across.is_empty()).then_some(&question.across),
+    across [filled]: question.across,
     only: list(&question.only, PairView),
     metrics: question.metrics,
     // How many of them decide, if several do.

@@ -1,10 +1,12 @@
 //! Clones combined as in fio: each separately, or a group as one entry.
 
 use iodyno_model::{
-    Blocks, CloneResult, CpuUse, DepthUse, Direction, DirectionResult, EndedBy, Job, LatencyTarget,
-    PriorityResult, SteadyResult, Step, Trial, UnifiedReporting, Workload,
+    Blocks, CloneResult, CpuUse, DepthUse, Direction, DirectionResult, EndedBy, Histogram, Job,
+    LatencyTarget, PriorityResult, SteadyResult, Step, Trial, UnifiedReporting, Workload,
 };
 use iodyno_units::Nanos;
+
+use super::latency::{self, Classes};
 
 /// One member of fio's `jobs` list.
 #[derive(Debug)]
@@ -245,6 +247,12 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// The latencies of its reads, writes and trims in classes.
+    pub(super) fn classes(&self) -> Classes {
+        let services: Vec<&Histogram> = self.moved().iter().map(|it| &it.service).collect();
+        latency::classes(&services, self.ops())
+    }
+
     /// Context switches.
     pub(super) fn switches(&self) -> u64 {
         self.cpu.voluntary + self.cpu.involuntary
@@ -388,9 +396,13 @@ pub(super) fn group_run(entries: &[Entry], group: u32, row: Row) -> Option<Group
     })
 }
 
-/// An entry's share of its group's bandwidth, percent, from the means of its samples.
+/// An entry's share of its group's bandwidth, percent, from the means of its samples; 0 without samples.
 pub(super) fn share_of_group(entry: &Entry, entries: &[Entry], row: Row) -> f64 {
-    let mean = entry.row(row).bandwidth.mean;
+    let bandwidth = &entry.row(row).bandwidth;
+    if bandwidth.samples == 0 {
+        return 0.0;
+    }
+    let mean = bandwidth.mean;
     match group_run(entries, entry.job.reporting.group, row) {
         Some(run) if run.bytes_per_s > 1024.0 => (mean * 100.0 / run.bytes_per_s).min(100.0),
         _ => 100.0,

@@ -3,193 +3,199 @@
 use std::collections::BTreeMap;
 
 use iodyno_model::{
-    DeviceUse, Direction, Histogram, Job, Part, Reporting, Trial, Workload, printable,
+    DeviceUse, Direction, DirectionResult, Histogram, Job, PriorityResult, Reporting, Trial,
+    Workload, printable,
 };
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::entry::{self, Entry, Row};
+use super::entry::{self, Entry};
 use super::steady::SteadyObject;
 use super::{Context, VERSION, latency};
 use crate::clock;
+use crate::json::object;
+
+/// A trial as `--output-format=json`, or `json+` with the bins of each distribution. Ends with a newline. Keys that fio
+/// does not have: `iodyno version`, `iodyno note` if jobs are left out, and `response_lat_ns` if a rate was requested.
+pub fn json(workload: &Workload, trial: &Trial, context: &Context, plus: bool) -> String {
+    let all = All {
+        workload,
+        trial,
+        entries: &entry::entries(workload, trial),
+        context,
+        plus,
+    };
+    print(&Document(all))
+}
+
+/// What a document is computed from.
+#[derive(Clone, Copy)]
+pub(crate) struct All<'a> {
+    workload: &'a Workload,
+    trial: &'a Trial,
+    entries: &'a [Entry<'a>],
+    context: &'a Context,
+    plus: bool,
+}
+
+object!(Document<'a>(all in All<'a>) {
+    "fio version": VERSION,
+    "iodyno version": all.context.version,
+    "iodyno note" [opt]: super::cannot_tell(all.workload),
+    timestamp: all.context.now_unix_ms / 1000,
+    timestamp_ms: all.context.now_unix_ms,
+    time: clock::ctime(all.context.now_unix_ms, all.context.utc_offset_s),
+    "global options" [filled]: all.workload.global_options,
+    jobs: all.entries.iter().map(|entry| JobObject((entry, all))).collect::<Vec<_>>(),
+    disk_util [filled]: (all.trial.parts.iter())
+        .flat_map(|part| part.host.devices.iter().map(|device| DiskObject((device, part.host.span_ns))))
+        .collect::<Vec<_>>(),
+    cpu_idleness [opt]: super::idle_percent(all.trial, all.context).map(|idle| BTreeMap::from([("system", idle)])),
+});
+
+object!(JobObject<'a>((entry, all) in (&'a Entry<'a>, All<'a>)) {
+    jobname: entry.job.name,
+    groupid: entry.job.reporting.group,
+    job_start: all.trial.started_unix_ms + entry.start_ns / 1_000_000,
+    error: entry.errno,
+    eta: all.context.eta_s,
+    elapsed: all.context.elapsed_s,
+    "job options" [filled]: own_options(entry.job),
+    directions [each]: entry.rows().map(|row| {
+        let share = entry::share_of_group(entry, all.entries, row);
+        (entry.label(row), DirectionObject((entry.row(row), share, (&entry.job.reporting, all.plus))))
+    }),
+    sync: SyncObject((entry, all.plus)),
+    job_runtime: entry.runtime_ms,
+    usr_cpu: rounded(entry.cpu_percent().0),
+    sys_cpu: rounded(entry.cpu_percent().1),
+    ctx: entry.switches(),
+    majf: entry.cpu.major_faults,
+    minf: entry.cpu.minor_faults,
+    iodepth_level: depths(entry.depth.level, latency::LEVELS),
+    iodepth_submit: depths(entry.depth.submit, latency::BATCHES),
+    iodepth_complete: depths(entry.depth.complete, latency::BATCHES),
+    latencies [each]: classes(entry),
+    total_err [opt]: entry.continues_on_error().then_some(entry.failed),
+    first_error [opt]: entry.continues_on_error().then_some(entry.errno),
+    latency_depth: entry.latency_depth(),
+    latency_target: entry.latency_target().limit.0 / 1000,
+    latency_target_ns: entry.latency_target().limit.0,
+    latency_percentile: entry.latency_target().percent,
+    latency_window: entry.latency_target().window.0 / 1000,
+    latency_window_us: entry.latency_target().window.0 / 1000,
+    desc [filled]: entry.job.description,
+    steadystate [opt]: entry.steady.as_ref().map(SteadyObject),
+});
+
+object!(DirectionObject<'a>((result, share, detail) in (&'a DirectionResult, f64, Detail<'a>)) {
+    io_bytes: result.bytes,
+    io_kbytes: result.bytes >> 10,
+    bw_bytes: entry::bytes_per_s(result) as u64,
+    bw: entry::bytes_per_s(result) as u64 / 1024,
+    iops: rounded(entry::iops(result)),
+    runtime: entry::runtime_ms(result),
+    total_ios: result.ops,
+    short_ios: result.short,
+    // iodyno never drops an op; a failed op is counted as an error.
+    drop_ios: 0,
+    slat_ns: LatencyObject::of(
+        result.submission.as_ref().unwrap_or(&Histogram::default()),
+        detail,
+        detail.0.percentiles_of.submission,
+    ),
+    clat_ns: LatencyObject::of(result.after_submission(), detail, detail.0.percentiles_of.completion),
+    lat_ns: LatencyObject::of(&result.service, detail, detail.0.percentiles_of.total),
+    response_lat_ns [opt]: result.response.as_ref().map(|response| LatencyObject::of(response, detail, true)),
+    prios [filled]: (entry::priorities(result).iter())
+        .map(|of_priority| PriorityObject((of_priority, detail)))
+        .collect::<Vec<_>>(),
+    bw_min: (result.bandwidth.min / 1024.0) as u64,
+    bw_max: (result.bandwidth.max / 1024.0) as u64,
+    bw_agg: rounded(share),
+    bw_mean: rounded(result.bandwidth.mean / 1024.0),
+    bw_dev: rounded(result.bandwidth.stddev / 1024.0),
+    bw_samples: result.bandwidth.samples,
+    iops_min: result.iops.min as u64,
+    iops_max: result.iops.max as u64,
+    iops_mean: rounded(result.iops.mean),
+    iops_stddev: rounded(result.iops.stddev),
+    iops_samples: result.iops.samples,
+});
+
+// The latencies of a priority: the total ones if their percentiles are reported.
+object!(PriorityObject<'a>((of_priority, detail) in (&'a PriorityResult, Detail<'a>)) {
+    prioclass: of_priority.priority.class,
+    prio: of_priority.priority.level,
+    priohint: of_priority.priority.hint,
+    latency [each]: {
+        let of = detail.0.percentiles_of;
+        let name = if of.total { "lat_ns" } else { "clat_ns" };
+        [(name, LatencyObject::of(&of_priority.latency, detail, of.completion || of.total))]
+    },
+});
+
+object!(SyncObject<'a>((entry, plus) in (&'a Entry<'a>, bool)) {
+    total_ios: entry.direction(Direction::Sync).ops,
+    lat_ns: {
+        let of = entry.job.reporting.percentiles_of;
+        let service = &entry.direction(Direction::Sync).service;
+        LatencyObject::of(service, (&entry.job.reporting, plus), of.completion || of.total)
+    },
+});
+
+/// The percentiles to print, and whether to print bins.
+type Detail<'a> = (&'a Reporting, bool);
+
+object!(LatencyObject<'a>((histogram, detail) in (&'a Histogram, Option<Detail<'a>>)) {
+    min: histogram.min_ns(),
+    max: histogram.max_ns(),
+    mean: rounded(histogram.mean_ns()),
+    stddev: rounded(histogram.stddev_ns()),
+    N: histogram.count(),
+    percentile [opt]: detail.map(|(reporting, _)| {
+        let list = latency::percentiles(histogram, reporting).into_iter();
+        Ordered(list.map(|(percent, ns)| (latency::name(percent, reporting), ns)).collect())
+    }),
+    bins [opt]: detail.filter(|(_, plus)| *plus).map(|_| {
+        Ordered(latency::bins(histogram).map(|(key, count)| (key.to_string(), count)).collect())
+    }),
+});
+
+impl<'a> LatencyObject<'a> {
+    fn of(histogram: &'a Histogram, detail: Detail<'a>, detailed: bool) -> LatencyObject<'a> {
+        LatencyObject((
+            histogram,
+            Some(detail).filter(|_| detailed && !histogram.is_empty()),
+        ))
+    }
+}
+
+object!(DiskObject<'a>((device, span_ns) in (&'a DeviceUse, u64)) {
+    name: device.name,
+    read_ios: device.ios[0],
+    write_ios: device.ios[1],
+    read_sectors: device.bytes[0] / SECTOR,
+    write_sectors: device.bytes[1] / SECTOR,
+    read_merges: device.merges[0],
+    write_merges: device.merges[1],
+    read_ticks: device.ticks_ms[0],
+    write_ticks: device.ticks_ms[1],
+    in_queue: device.queue_ms,
+    util: rounded(utilisation(device, span_ns)),
+});
 
 /// A JSON object that keeps the order of its keys.
-struct Ordered<V>(Vec<(String, V)>);
+struct Ordered<K, V>(Vec<(K, V)>);
 
-impl<V: Serialize> Serialize for Ordered<V> {
+impl<K: Serialize, V: Serialize> Serialize for Ordered<K, V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        let mut map = serializer.serialize_map(None)?;
         for (key, value) in &self.0 {
             map.serialize_entry(key, value)?;
         }
         map.end()
     }
-}
-
-#[derive(Serialize)]
-struct Document<'a> {
-    #[serde(rename = "fio version")]
-    fio_version: &'static str,
-    #[serde(rename = "iodyno version")]
-    iodyno_version: &'a str,
-    #[serde(rename = "iodyno note", skip_serializing_if = "Option::is_none")]
-    iodyno_note: Option<String>,
-    timestamp: u64,
-    timestamp_ms: u64,
-    time: String,
-    #[serde(rename = "global options", skip_serializing_if = "BTreeMap::is_empty")]
-    global_options: &'a BTreeMap<String, String>,
-    jobs: Vec<JobObject<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    disk_util: Vec<DiskObject<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cpu_idleness: Option<IdleObject>,
-}
-
-#[derive(Serialize)]
-struct IdleObject {
-    system: f64,
-}
-
-#[derive(Serialize)]
-struct JobObject<'a> {
-    jobname: &'a str,
-    groupid: u32,
-    job_start: u64,
-    error: i32,
-    eta: u64,
-    elapsed: u64,
-    #[serde(rename = "job options", skip_serializing_if = "BTreeMap::is_empty")]
-    job_options: BTreeMap<&'a str, &'a str>,
-    #[serde(flatten)]
-    rows: Ordered<DirectionObject>,
-    sync: SyncObject,
-    job_runtime: u64,
-    usr_cpu: f64,
-    sys_cpu: f64,
-    ctx: u64,
-    majf: u64,
-    minf: u64,
-    iodepth_level: Ordered<f64>,
-    iodepth_submit: Ordered<f64>,
-    iodepth_complete: Ordered<f64>,
-    latency_ns: Ordered<f64>,
-    latency_us: Ordered<f64>,
-    latency_ms: Ordered<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    total_err: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    first_error: Option<i32>,
-    latency_depth: u32,
-    latency_target: u64,
-    latency_target_ns: u64,
-    latency_percentile: f64,
-    latency_window: u64,
-    latency_window_us: u64,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    desc: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    steadystate: Option<SteadyObject>,
-}
-
-#[derive(Serialize)]
-struct DirectionObject {
-    io_bytes: u64,
-    io_kbytes: u64,
-    bw_bytes: u64,
-    bw: u64,
-    iops: f64,
-    runtime: u64,
-    total_ios: u64,
-    short_ios: u64,
-    drop_ios: u64,
-    slat_ns: LatencyObject,
-    clat_ns: LatencyObject,
-    lat_ns: LatencyObject,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_lat_ns: Option<LatencyObject>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    prios: Vec<PriorityObject>,
-    bw_min: u64,
-    bw_max: u64,
-    bw_agg: f64,
-    bw_mean: f64,
-    bw_dev: f64,
-    bw_samples: u64,
-    iops_min: u64,
-    iops_max: u64,
-    iops_mean: f64,
-    iops_stddev: f64,
-    iops_samples: u64,
-}
-
-/// The latencies of a priority: the total ones if their percentiles are reported.
-#[derive(Serialize)]
-struct PriorityObject {
-    prioclass: u8,
-    prio: u8,
-    priohint: u16,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    clat_ns: Option<LatencyObject>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lat_ns: Option<LatencyObject>,
-}
-
-#[derive(Serialize)]
-struct SyncObject {
-    total_ios: u64,
-    lat_ns: LatencyObject,
-}
-
-#[derive(Serialize)]
-struct LatencyObject {
-    min: u64,
-    max: u64,
-    mean: f64,
-    stddev: f64,
-    #[serde(rename = "N")]
-    count: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    percentile: Option<Ordered<u64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bins: Option<Ordered<u64>>,
-}
-
-#[derive(Serialize)]
-struct DiskObject<'a> {
-    name: &'a str,
-    read_ios: u64,
-    write_ios: u64,
-    read_sectors: u64,
-    write_sectors: u64,
-    read_merges: u64,
-    write_merges: u64,
-    read_ticks: u64,
-    write_ticks: u64,
-    in_queue: u64,
-    util: f64,
-}
-
-/// A trial as `--output-format=json`, or `json+` with the bins of each distribution. Ends with a newline. Keys that fio
-/// does not have: `iodyno version`, `iodyno note` if jobs are left out, and `response_lat_ns` if a rate was requested.
-pub fn json(workload: &Workload, trial: &Trial, context: &Context, plus: bool) -> String {
-    let entries = entry::entries(workload, trial);
-    let document = Document {
-        fio_version: VERSION,
-        iodyno_version: &context.version,
-        iodyno_note: super::cannot_tell(workload),
-        timestamp: context.now_unix_ms / 1000,
-        timestamp_ms: context.now_unix_ms,
-        time: clock::ctime(context.now_unix_ms, context.utc_offset_s),
-        global_options: &workload.global_options,
-        jobs: entries
-            .iter()
-            .map(|entry| job_object(entry, &entries, trial, context, plus))
-            .collect(),
-        disk_util: trial.parts.iter().flat_map(disks).collect(),
-        cpu_idleness: super::idle_percent(trial, context).map(|system| IdleObject { system }),
-    };
-    print(&document)
 }
 
 /// fio prints a space before each colon as well; scripts that grep its JSON expect it.
@@ -256,189 +262,27 @@ fn own_options(job: &Job) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-fn job_object<'a>(
-    entry: &Entry<'a>,
-    entries: &[Entry<'a>],
-    trial: &Trial,
-    context: &'a Context,
-    plus: bool,
-) -> JobObject<'a> {
-    let job = entry.job;
-    let (usr_cpu, sys_cpu) = entry.cpu_percent();
-    let services: Vec<&Histogram> = entry.moved().iter().map(|result| &result.service).collect();
-    let classes = latency::classes(&services, entry.ops());
-    let labelled = |shares: &[f64]| {
-        let pairs = latency::LABELS.iter().zip(shares);
-        Ordered(
-            pairs
-                .map(|(label, share)| ((*label).to_owned(), rounded(*share)))
-                .collect(),
-        )
-    };
-    let rows = entry.rows().map(|row| {
-        let object = direction_object(entry, entries, row, plus);
-        (entry.label(row).to_owned(), object)
-    });
-    let sync = entry.direction(Direction::Sync);
-    let of = job.reporting.percentiles_of;
-    let target = entry.latency_target();
-    let errors = entry.continues_on_error();
-    JobObject {
-        jobname: &job.name,
-        groupid: job.reporting.group,
-        job_start: trial.started_unix_ms + entry.start_ns / 1_000_000,
-        error: entry.errno,
-        eta: context.eta_s,
-        elapsed: context.elapsed_s,
-        job_options: own_options(job),
-        rows: Ordered(rows.collect()),
-        sync: SyncObject {
-            total_ios: sync.ops,
-            lat_ns: latency_object(
-                &sync.service,
-                (of.completion || of.total).then_some(&job.reporting),
-                plus,
-            ),
-        },
-        job_runtime: entry.runtime_ms,
-        usr_cpu: rounded(usr_cpu),
-        sys_cpu: rounded(sys_cpu),
-        ctx: entry.switches(),
-        majf: entry.cpu.major_faults,
-        minf: entry.cpu.minor_faults,
-        iodepth_level: depths(&entry.depth.level, ["1", "2", "4", "8", "16", "32", ">=64"]),
-        iodepth_submit: depths(&entry.depth.submit, BATCHES),
-        iodepth_complete: depths(&entry.depth.complete, BATCHES),
-        latency_ns: labelled(&classes.ns),
-        latency_us: labelled(&classes.us),
-        latency_ms: labelled(&classes.ms),
-        total_err: errors.then_some(entry.failed),
-        first_error: errors.then_some(entry.errno),
-        latency_depth: entry.latency_depth(),
-        latency_target: target.limit.0 / 1000,
-        latency_target_ns: target.limit.0,
-        latency_percentile: target.percent,
-        latency_window: target.window.0 / 1000,
-        latency_window_us: target.window.0 / 1000,
-        desc: &job.description,
-        steadystate: entry.steady.as_ref().map(SteadyObject::of),
-    }
-}
-
-const BATCHES: [&str; 7] = ["0", "4", "8", "16", "32", "64", ">=64"];
-
-fn depths(counts: &[u64; 7], labels: [&str; 7]) -> Ordered<f64> {
-    let shares = latency::shares(*counts, counts.iter().sum(), 0.1);
+fn labelled(labels: &[&'static str], shares: &[f64]) -> Ordered<&'static str, f64> {
     let pairs = labels.iter().zip(shares);
     Ordered(
         pairs
-            .map(|(label, share)| ((*label).to_owned(), rounded(share)))
+            .map(|(label, share)| (*label, rounded(*share)))
             .collect(),
     )
 }
 
-fn direction_object(entry: &Entry, entries: &[Entry], row: Row, plus: bool) -> DirectionObject {
-    let result = entry.row(row);
-    let reporting = &entry.job.reporting;
-    let bw_bytes = entry::bytes_per_s(result) as u64;
-    let bandwidth = &result.bandwidth;
-    let response = result.response.as_ref();
-    let empty = Histogram::default();
-    let submission = result.submission.as_ref().unwrap_or(&empty);
-    let latencies = |histogram: &Histogram, detailed: bool| {
-        latency_object(histogram, detailed.then_some(reporting), plus)
-    };
-    let of = reporting.percentiles_of;
-    DirectionObject {
-        io_bytes: result.bytes,
-        io_kbytes: result.bytes >> 10,
-        bw_bytes,
-        bw: bw_bytes / 1024,
-        iops: rounded(entry::iops(result)),
-        runtime: entry::runtime_ms(result),
-        total_ios: result.ops,
-        short_ios: result.short,
-        // iodyno never drops an op; a failed op is counted as an error.
-        drop_ios: 0,
-        slat_ns: latencies(submission, of.submission),
-        clat_ns: latencies(result.after_submission(), of.completion),
-        lat_ns: latencies(&result.service, of.total),
-        response_lat_ns: response.map(|response| latencies(response, true)),
-        prios: entry::priorities(result)
-            .iter()
-            .map(|of_priority| {
-                let latency = latencies(&of_priority.latency, of.completion || of.total);
-                let (clat_ns, lat_ns) = match of.total {
-                    true => (None, Some(latency)),
-                    false => (Some(latency), None),
-                };
-                PriorityObject {
-                    prioclass: of_priority.priority.class,
-                    prio: of_priority.priority.level,
-                    priohint: of_priority.priority.hint,
-                    clat_ns,
-                    lat_ns,
-                }
-            })
-            .collect(),
-        bw_min: (bandwidth.min / 1024.0) as u64,
-        bw_max: (bandwidth.max / 1024.0) as u64,
-        bw_agg: match bandwidth.samples {
-            0 => 0.0,
-            _ => rounded(entry::share_of_group(entry, entries, row)),
-        },
-        bw_mean: rounded(bandwidth.mean / 1024.0),
-        bw_dev: rounded(bandwidth.stddev / 1024.0),
-        bw_samples: bandwidth.samples,
-        iops_min: result.iops.min as u64,
-        iops_max: result.iops.max as u64,
-        iops_mean: rounded(result.iops.mean),
-        iops_stddev: rounded(result.iops.stddev),
-        iops_samples: result.iops.samples,
-    }
+fn classes(entry: &Entry) -> [(&'static str, Ordered<&'static str, f64>); 3] {
+    let classes = entry.classes();
+    let shares: [(_, &[f64]); 3] = [
+        ("latency_ns", &classes.ns),
+        ("latency_us", &classes.us),
+        ("latency_ms", &classes.ms),
+    ];
+    shares.map(|(name, shares)| (name, labelled(&latency::LABELS, shares)))
 }
 
-fn latency_object(
-    histogram: &Histogram,
-    percentiles: Option<&Reporting>,
-    plus: bool,
-) -> LatencyObject {
-    let detailed = percentiles.filter(|_| !histogram.is_empty());
-    LatencyObject {
-        min: histogram.min_ns(),
-        max: histogram.max_ns(),
-        mean: rounded(histogram.mean_ns()),
-        stddev: rounded(histogram.stddev_ns()),
-        count: histogram.count(),
-        percentile: detailed.map(|reporting| {
-            let list = latency::percentiles(histogram, reporting);
-            let keyed = list
-                .into_iter()
-                .map(|(percent, ns)| (latency::name(percent, reporting), ns));
-            Ordered(keyed.collect())
-        }),
-        bins: detailed.filter(|_| plus).map(|_| {
-            let bins = latency::bins(histogram);
-            Ordered(bins.map(|(key, count)| (key.to_string(), count)).collect())
-        }),
-    }
-}
-
-fn disks(part: &Part) -> impl Iterator<Item = DiskObject<'_>> {
-    let devices = part.host.devices.iter();
-    devices.map(|device| DiskObject {
-        name: &device.name,
-        read_ios: device.ios[0],
-        write_ios: device.ios[1],
-        read_sectors: device.bytes[0] / SECTOR,
-        write_sectors: device.bytes[1] / SECTOR,
-        read_merges: device.merges[0],
-        write_merges: device.merges[1],
-        read_ticks: device.ticks_ms[0],
-        write_ticks: device.ticks_ms[1],
-        in_queue: device.queue_ms,
-        util: rounded(utilisation(device, part.host.span_ns)),
-    })
+fn depths(counts: [u64; 7], labels: [&'static str; 7]) -> Ordered<&'static str, f64> {
+    labelled(&labels, &latency::depth_shares(counts))
 }
 
 /// The size of a sector in diskstats, bytes; it does not depend on the device's block size.

@@ -43,11 +43,20 @@ pub(super) fn classes(histograms: &[&Histogram], ops: u64) -> Classes {
 }
 
 /// Counts as percent of `all`; a count above 0 is at least `least`.
-pub(super) fn shares<const N: usize>(counts: [u64; N], all: u64, least: f64) -> [f64; N] {
+fn shares<const N: usize>(counts: [u64; N], all: u64, least: f64) -> [f64; N] {
     counts.map(|count| match (count, all) {
         (0, _) | (_, 0) => 0.0,
         (count, all) => (count as f64 * 100.0 / all as f64).max(least),
     })
+}
+
+/// The labels of depths, and of the sizes of batches.
+pub(super) const LEVELS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
+pub(super) const BATCHES: [&str; 7] = ["0", "4", "8", "16", "32", "64", ">=64"];
+
+/// The share of each depth or size, percent.
+pub(super) fn depth_shares(counts: [u64; 7]) -> [f64; 7] {
+    shares(counts, counts.iter().sum(), 0.1)
 }
 
 /// (percent, ns) of the job's requested percentiles, ascending; at most twenty, as in fio.

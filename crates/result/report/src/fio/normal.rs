@@ -260,8 +260,7 @@ fn percentiles(name: &str, histogram: &Histogram, reporting: &Reporting) -> Stri
 }
 
 fn latency_classes(entry: &Entry) -> String {
-    let services: Vec<&Histogram> = entry.moved().iter().map(|result| &result.service).collect();
-    let classes = latency::classes(&services, entry.ops());
+    let classes = entry.classes();
     let blocks: [(&str, &[f64]); 3] = [
         ("nsec", &classes.ns),
         ("usec", &classes.us),
@@ -290,11 +289,9 @@ fn usage(entry: &Entry) -> String {
         entry.cpu.major_faults,
         entry.cpu.minor_faults
     );
-    let batches = ["0", "4", "8", "16", "32", "64", ">=64"];
-    let levels = ["1", "2", "4", "8", "16", "32", ">=64"];
-    text += &depth_line("  IO depths    ", levels, entry.depth.level);
-    text += &depth_line("     submit    ", batches, entry.depth.submit);
-    text += &depth_line("     complete  ", batches, entry.depth.complete);
+    text += &depth_line("  IO depths    ", latency::LEVELS, entry.depth.level);
+    text += &depth_line("     submit    ", latency::BATCHES, entry.depth.submit);
+    text += &depth_line("     complete  ", latency::BATCHES, entry.depth.complete);
     let [read, write, trim] = [Direction::Read, Direction::Write, Direction::Trim]
         .map(|direction| entry.direction(direction));
     text += &format!(
@@ -330,7 +327,7 @@ fn usage(entry: &Entry) -> String {
 }
 
 fn depth_line(name: &str, labels: [&str; 7], counts: [u64; 7]) -> String {
-    let shares = latency::shares(counts, counts.iter().sum(), 0.1);
+    let shares = latency::depth_shares(counts);
     let cells: Vec<String> = labels
         .iter()
         .zip(shares)

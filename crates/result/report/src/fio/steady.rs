@@ -1,32 +1,41 @@
 //! fio's `steadystate` block.
 
-use iodyno_model::{SteadyMetric, SteadyResult};
-use serde::Serialize;
-
 use super::numbers::Notation;
+use crate::json::object;
+use iodyno_model::{SteadyMetric, SteadyResult};
 
-#[derive(Serialize)]
-pub(super) struct SteadyObject {
-    ss: String,
-    duration: u64,
-    attained: u8,
-    criterion: String,
-    max_deviation: f64,
-    slope: f64,
-    data: DataObject,
+object!(SteadyObject<'a>(result in &'a SteadyResult) {
+    ss: format!(
+        "{}{}:{:.6}{}",
+        result.rule.metric.name(),
+        if result.rule.slope { "_slope" } else { "" },
+        result.rule.limit,
+        unit(result)
+    ),
+    duration: result.rule.window.0 / 1_000_000_000,
+    attained: u8::from(result.attained()),
+    criterion: format!("{:.6}{}", result.criterion.unwrap_or(0.0), unit(result)),
+    max_deviation: result.deviation,
+    slope: result.slope,
+    data: DataObject(result),
+});
+
+// The values of the last window. Missing values are 0 and count in the means.
+object!(DataObject<'a>(result in &'a SteadyResult) {
+    bw_mean: mean(&values(result, SteadyMetric::Bandwidth)),
+    iops_mean: mean(&values(result, SteadyMetric::Iops)),
+    lat_mean [opt]: latencies(result).map(|values| mean(&values)),
+    lat_ns [opt]: latencies(result),
+    iops: values(result, SteadyMetric::Iops),
+    bw: values(result, SteadyMetric::Bandwidth),
+});
+
+fn unit(result: &SteadyResult) -> &'static str {
+    if result.rule.percent { "%" } else { "" }
 }
 
-/// The values of the last window. Missing values are 0 and count in the means.
-#[derive(Serialize)]
-struct DataObject {
-    bw_mean: u64,
-    iops_mean: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lat_mean: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lat_ns: Option<Vec<u64>>,
-    iops: Vec<u64>,
-    bw: Vec<u64>,
+fn latencies(result: &SteadyResult) -> Option<Vec<u64>> {
+    (result.rule.metric == SteadyMetric::Latency).then(|| values(result, SteadyMetric::Latency))
 }
 
 /// More values of a window are not printed: a day of them.
@@ -72,36 +81,8 @@ pub(super) fn line(result: &SteadyResult, notation: Notation) -> String {
         rule.metric.name(),
         if rule.slope { "slope" } else { "mean dev" },
         result.criterion.unwrap_or(0.0),
-        if rule.percent { "%" } else { "" },
+        unit(result),
     )
-}
-
-impl SteadyObject {
-    pub(super) fn of(result: &SteadyResult) -> SteadyObject {
-        let rule = &result.rule;
-        let percent = if rule.percent { "%" } else { "" };
-        let slope = if rule.slope { "_slope" } else { "" };
-        let values = |metric| values(result, metric);
-        let (iops, bw) = (values(SteadyMetric::Iops), values(SteadyMetric::Bandwidth));
-        let latency = rule.metric == SteadyMetric::Latency;
-        let lat_ns = latency.then(|| values(SteadyMetric::Latency));
-        SteadyObject {
-            ss: format!("{}{slope}:{:.6}{percent}", rule.metric.name(), rule.limit),
-            duration: rule.window.0 / 1_000_000_000,
-            attained: result.attained().into(),
-            criterion: format!("{:.6}{percent}", result.criterion.unwrap_or(0.0)),
-            max_deviation: result.deviation,
-            slope: result.slope,
-            data: DataObject {
-                bw_mean: mean(&bw),
-                iops_mean: mean(&iops),
-                lat_mean: lat_ns.as_deref().map(mean),
-                lat_ns,
-                iops,
-                bw,
-            },
-        }
-    }
 }
 
 #[cfg(test)]
@@ -128,7 +109,7 @@ mod tests {
         };
         result.add(value(30.0));
         result.add(value(60.0));
-        let found = serde_json::to_value(SteadyObject::of(&result)).unwrap();
+        let found = serde_json::to_value(SteadyObject(&result)).unwrap();
         let expected = serde_json::json!({
             "ss": "lat:5.000000%", "duration": 6, "attained": 0, "criterion": "0.000000%",
             "max_deviation": 0.0, "slope": 0.0,

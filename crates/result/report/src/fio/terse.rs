@@ -42,11 +42,9 @@ fn line(entry: &Entry, entries: &[Entry], trial: &Trial, version: u8) -> String 
     fields.push(entry.cpu.major_faults.to_string());
     fields.push(entry.cpu.minor_faults.to_string());
 
-    let level = entry.depth.level;
-    let depths = latency::shares(level, level.iter().sum(), 0.1);
+    let depths = latency::depth_shares(entry.depth.level);
     fields.extend(depths.iter().map(|share| format!("{share:.1}%")));
-    let services: Vec<&Histogram> = entry.moved().iter().map(|result| &result.service).collect();
-    let mut classes = latency::classes(&services, entry.ops());
+    let mut classes = entry.classes();
     // The format predates ns: its first class holds everything below 2 µs.
     classes.us[0] += classes.ns.iter().sum::<f64>();
     let shares = classes.us.iter().chain(&classes.ms);
@@ -112,10 +110,7 @@ fn direction_fields(
     }
     latency_fields(fields, &result.service);
     let bandwidth = &result.bandwidth;
-    let share = match bandwidth.samples {
-        0 => 0.0,
-        _ => entry::share_of_group(entry, entries, row),
-    };
+    let share = entry::share_of_group(entry, entries, row);
     fields.extend([
         ((bandwidth.min / 1024.0) as u64).to_string(),
         ((bandwidth.max / 1024.0) as u64).to_string(),

@@ -85,7 +85,7 @@ object!(RunDocument<'a>((run, comparison, trials) in RunParts<'a>) {
     schema: "iodyno.run/1",
     run: RunHead(run),
     comparison [opt]: comparison.map(compare::Document),
-    searches [opt]: &(!run.searches.is_empty()).then(|| list(&run.searches, compare::AnswerView)),
+    searches [filled]: list(&run.searches, compare::AnswerView),
     trials: list(trials, TrialDocument),
 });
 
@@ -96,7 +96,7 @@ object!(RunHead<'a>(run in &'a RunView) {
     about [opt]: &run.about,
     command: run.command,
     state: run.state,
-    extended_after_rounds [opt]: Some(&run.extended_after_rounds).filter(|rounds| !rounds.is_empty()),
+    extended_after_rounds [filled]: run.extended_after_rounds,
 });
 
 object!(TrialDocument<'a>(view in &'a TrialView<'a>) {
@@ -119,19 +119,19 @@ object!(TrialDocument<'a>(view in &'a TrialView<'a>) {
         .collect::<Vec<_>>(),
     cpu: CpuView(view.summary),
     // Processes under test.
-    servers [opt]: Some(list(&view.summary.servers, ServerView)).filter(|it| !it.is_empty()),
+    servers [filled]: list(&view.summary.servers, ServerView),
     devices: list(&view.summary.devices, DeviceView),
     // Times of requests at the devices, if they were traced.
-    device_times [opt]: Some(list(&view.summary.device_times, TimesView)).filter(|it| !it.is_empty()),
+    device_times [filled]: list(&view.summary.device_times, TimesView),
     // Bytes of the lowest devices ÷ bytes of the jobs.
     device_shares: list(&view.summary.shares, ShareView),
     behaviour: view.summary.behaviour,
     // The results of each node, with several; `nodes` has their environments.
-    by_node [opt]: Some(list(&view.summary.nodes, NodeResult)).filter(|it| !it.is_empty()),
+    by_node [filled]: list(&view.summary.nodes, NodeResult),
     // The times in which no op of a node completed, if known for every node.
     node_stalls [opt]: view.summary.stalls.as_ref().map(StallsView),
     // The load of the nodes that had no jobs.
-    sampled_nodes [opt]: Some(list(&view.summary.sampled, SampledView)).filter(|it| !it.is_empty()),
+    sampled_nodes [filled]: list(&view.summary.sampled, SampledView),
     // The time in which all of several nodes measured.
     common_window [opt]: view.summary.common.as_ref().map(CommonWindow),
     series: list(&view.trial.frames, FrameView),
@@ -140,7 +140,7 @@ object!(TrialDocument<'a>(view in &'a TrialView<'a>) {
         .collect::<Vec<_>>(),
     findings: view.findings,
     // Ops that did not complete, if the storage was stuck.
-    in_flight [opt]: Some(in_flight(view)).filter(|ops| !ops.is_empty()),
+    in_flight [filled]: in_flight(view),
     nodes: list(&view.trial.parts, node::NodeView),
 });
 
@@ -203,10 +203,10 @@ object!(GroupView<'a>((view, group) in (&'a TrialView<'a>, &'a GroupSummary)) {
         .collect::<Vec<_>>(),
     errors: list(&group.errors, ErrorView),
     // Ops that were due by the requested rate and not issued.
-    missed_ops [opt]: Some(missed_ops(view, group)).filter(|ops| !ops.is_empty()),
+    missed_ops [filled]: missed_ops(view, group),
     verify: group.verify,
     // For jobs that end when steady: whether they became steady; for each clone, or for the group.
-    steady [opt]: Some(list(&group.steady, SteadyView)).filter(|it| !it.is_empty()),
+    steady [filled]: list(&group.steady, SteadyView),
     // The cycle of file operations.
     operations [opt]: work::operations(view.workload, group, view.trial),
     // The files shared by all clones.
@@ -374,7 +374,7 @@ object!(ServerView<'a>(server in &'a ServerUse) {
 });
 
 object!(TimesView<'a>(times in &'a (String, DeviceTimes)) {
-    node [opt]: Some(&times.0).filter(|node| !node.is_empty()),
+    node [filled]: times.0,
     device: times.1.device,
     direction: times.1.direction,
     requests: times.1.requests,
@@ -408,7 +408,7 @@ object!(ShareView<'a>(share in &'a DeviceShare) {
 object!(FrameView<'a>(frame in &'a Frame) {
     number: frame.number,
     // With several nodes: each has its own rows.
-    node [opt]: Some(&frame.node).filter(|node| !node.is_empty()),
+    node [filled]: frame.node,
     start_ns: frame.start_ns,
     end_ns: frame.end_ns,
     step: frame.step,

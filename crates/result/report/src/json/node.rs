@@ -2,8 +2,10 @@
 
 use iodyno_model::{
     CommandRun, ControlGroupUse, DeviceLayer, DeviceUse, Environment, FileState, HostUse,
-    MadeTarget, Part, StackLayer, TargetInfo,
+    MadeTarget, MountInfo, Part, StackLayer, TargetInfo,
 };
+
+use serde_json::json;
 
 use super::{list, object};
 
@@ -24,7 +26,7 @@ object!(NodeView<'a>(part in &'a Part) {
     files: list(&part.files, FileView),
     notes: part.notes,
     // CPU time of sampling, by series.
-    sampling [opt]: Some(&part.sampling).filter(|costs| !costs.is_empty()),
+    sampling [filled]: part.sampling,
 });
 
 object!(EnvironmentView<'a>(it in &'a Environment) {
@@ -73,79 +75,39 @@ object!(CommandView<'a>(run in &'a CommandRun) {
 object!(TargetView<'a>(target in &'a TargetInfo) {
     path: target.path.display().to_string(),
     // Top first.
-    stack: list(&target.stack, layer),
+    stack: list(&target.stack, LayerView),
 });
 
-/// A layer's own keys, after `layer`.
-#[derive(serde::Serialize)]
-#[serde(tag = "layer", rename_all = "snake_case")]
-enum LayerView<'a> {
-    Mount {
-        point: String,
-        file_system: &'a str,
-        source: &'a str,
-        options: &'a str,
-        free_bytes: u64,
-        total_bytes: u64,
-        free_inodes: u64,
+// The keys after `layer` are those of its kind.
+object!(LayerView<'a>(layer in &'a StackLayer) {
+    layer: match layer {
+        StackLayer::Mount(_) => "mount",
+        StackLayer::Partition(_) => "partition",
+        StackLayer::Loop { .. } => "loop",
+        StackLayer::Mapped { .. } => "mapped",
+        StackLayer::Disk(_) => "disk",
+        StackLayer::Other(_) => "other",
     },
-    Partition {
-        device: DeviceView<'a>,
+    point [opt]: mount(layer).map(|mount| mount.point.display().to_string()),
+    file_system [opt]: mount(layer).map(|mount| &mount.file_system),
+    source [opt]: mount(layer).map(|mount| &mount.source),
+    options [opt]: mount(layer).map(|mount| &mount.options),
+    free_bytes [opt]: mount(layer).map(|mount| mount.free),
+    total_bytes [opt]: mount(layer).map(|mount| mount.total),
+    free_inodes [opt]: mount(layer).map(|mount| mount.free_inodes),
+    device [opt]: layer.device().map(DeviceView),
+    own [each]: match layer {
+        StackLayer::Loop { file, direct, .. } => vec![("file", json!(file.display().to_string())), ("direct", json!(direct))],
+        StackLayer::Mapped { driver, name, .. } => vec![("driver", json!(driver)), ("name", json!(name))],
+        StackLayer::Other(description) => vec![("description", json!(description))],
+        _ => Vec::new(),
     },
-    Loop {
-        device: DeviceView<'a>,
-        file: String,
-        direct: bool,
-    },
-    Mapped {
-        device: DeviceView<'a>,
-        driver: &'a str,
-        name: &'a str,
-    },
-    Disk {
-        device: DeviceView<'a>,
-    },
-    Other {
-        description: &'a str,
-    },
-}
+});
 
-fn layer(layer: &StackLayer) -> LayerView<'_> {
+fn mount(layer: &StackLayer) -> Option<&MountInfo> {
     match layer {
-        StackLayer::Mount(mount) => LayerView::Mount {
-            point: mount.point.display().to_string(),
-            file_system: &mount.file_system,
-            source: &mount.source,
-            options: &mount.options,
-            free_bytes: mount.free,
-            total_bytes: mount.total,
-            free_inodes: mount.free_inodes,
-        },
-        StackLayer::Partition(device) => LayerView::Partition {
-            device: DeviceView(device),
-        },
-        StackLayer::Loop {
-            device,
-            file,
-            direct,
-        } => LayerView::Loop {
-            device: DeviceView(device),
-            file: file.display().to_string(),
-            direct: *direct,
-        },
-        StackLayer::Mapped {
-            device,
-            driver,
-            name,
-        } => LayerView::Mapped {
-            device: DeviceView(device),
-            driver,
-            name,
-        },
-        StackLayer::Disk(device) => LayerView::Disk {
-            device: DeviceView(device),
-        },
-        StackLayer::Other(description) => LayerView::Other { description },
+        StackLayer::Mount(mount) => Some(mount),
+        _ => None,
     }
 }
 
