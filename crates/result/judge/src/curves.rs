@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use iodyno_model::{AxisCurve, AxisPoint, Observation};
 use iodyno_units::{Bytes, Nanos};
 
+use crate::ordered::entry;
 use crate::repeats;
 
 /// The number of values from which an axis is drawn as a curve.
@@ -35,11 +36,7 @@ fn of_axis(trials: &[Observation], axis: &str, axes: &BTreeSet<String>) -> Vec<A
     let mut lines: BTreeMap<String, Vec<(String, Vec<Observation>)>> = BTreeMap::new();
     for &trial in &own {
         let line = lines.entry(name(trial, axis, axes, &embeds)).or_default();
-        let text = trial.dimension(axis);
-        match line.iter_mut().find(|(known, _)| known == text) {
-            Some((_, trials)) => trials.push(trial.clone()),
-            None => line.push((text.to_owned(), vec![trial.clone()])),
-        }
+        entry(line, trial.dimension(axis).to_owned()).push(trial.clone());
     }
     let curves = lines.into_iter().filter_map(|(name, groups)| {
         let mut metric = None;

@@ -15,6 +15,7 @@ use iodyno_stats::{
 };
 
 use crate::observe::FULLNESS;
+use crate::ordered::distinct;
 use crate::repeats;
 
 /// The probability that a further steady run lies within its prediction.
@@ -339,12 +340,8 @@ fn newest(speeds: &[f64], levels: &[Level], margin: f64) -> NewestRun {
 
 /// The facts that differ between two runs, in the order of their trials' facts.
 fn differences(before: &[Observation], after: &[Observation]) -> Vec<HistoryDifference> {
-    let mut names: Vec<&str> = Vec::new();
-    for fact in before.iter().chain(after).flat_map(|trial| &trial.facts) {
-        if !names.contains(&fact.name.as_str()) {
-            names.push(&fact.name);
-        }
-    }
+    let facts = before.iter().chain(after).flat_map(|trial| &trial.facts);
+    let names = distinct(facts.map(|fact| fact.name.as_str()));
     let values = |trials: &[Observation], name: &str| {
         let values: BTreeSet<&str> = (trials.iter().map(|trial| value(trial, name)))
             .filter(|value| !value.is_empty())

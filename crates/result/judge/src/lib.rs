@@ -13,6 +13,7 @@ mod findings;
 mod history;
 mod kind;
 mod observe;
+mod ordered;
 mod repeats;
 mod result;
 mod search;

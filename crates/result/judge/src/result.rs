@@ -6,6 +6,7 @@ use iodyno_model::{
     Claim, Comparison, Metric, Observation, Question, Repeated, Run, RunState, SearchAnswer,
 };
 
+use crate::ordered::entry;
 use crate::{CompareError, Probe, chosen, repeats, search_answer, without_searches};
 
 /// The result of a comparison.
@@ -187,11 +188,7 @@ fn rows(trials: &[Observation], question: &Question) -> Vec<(String, Vec<Repeate
     let mut rows: Vec<(String, Vec<Observation>)> = Vec::new();
     for trial in trials.iter().filter(|trial| chosen(trial, question)) {
         let names = question.rows.iter().map(|row| trial.dimension(row));
-        let name = names.collect::<Vec<_>>().join(" ");
-        match rows.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, trials)) => trials.push(trial.clone()),
-            None => rows.push((name, vec![trial.clone()])),
-        }
+        entry(&mut rows, names.collect::<Vec<_>>().join(" ")).push(trial.clone());
     }
     let several = rows.len() > 1;
     let asked = |metric: &Repeated| question.metrics.contains(&metric.metric.name);

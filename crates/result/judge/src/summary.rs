@@ -13,6 +13,7 @@ use iodyno_model::{
 
 use crate::devices;
 use crate::kind::{in_stages, kind};
+use crate::ordered::{distinct, entry};
 use crate::work::{self, covered, measured_ns};
 use stalls::Standstill;
 
@@ -226,12 +227,6 @@ fn group(workload: &Workload, jobs: Vec<u32>, clones: &[&CloneResult]) -> GroupS
         .filter_map(|job| workload.jobs.get(*job as usize))
         .flat_map(asked)
         .collect();
-    let mut engines = Vec::new();
-    for clone in &clones {
-        if !engines.contains(&clone.engine) {
-            engines.push(clone.engine.clone());
-        }
-    }
     GroupSummary {
         rows: rows(&clones, &asked),
         clones: clones.len() as u32,
@@ -241,7 +236,7 @@ fn group(workload: &Workload, jobs: Vec<u32>, clones: &[&CloneResult]) -> GroupS
         errors: errors(&clones),
         verify: verify(&clones),
         steady: (clones.iter().filter_map(|clone| clone.steady.clone())).collect(),
-        engines,
+        engines: distinct(clones.iter().map(|clone| clone.engine.clone())),
         jobs,
     }
 }
@@ -379,10 +374,7 @@ fn is_shared(groups: &[GroupSummary], direction: Direction) -> bool {
 fn ended(clones: &[&CloneResult]) -> Vec<(EndedBy, u32)> {
     let mut counts: Vec<(EndedBy, u32)> = Vec::new();
     for clone in clones {
-        match counts.iter_mut().find(|(by, _)| *by == clone.ended) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((clone.ended, 1)),
-        }
+        *entry(&mut counts, clone.ended) += 1;
     }
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     counts

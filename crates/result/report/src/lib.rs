@@ -20,6 +20,7 @@ pub mod imported;
 pub mod json;
 pub mod live;
 mod operations;
+mod ordered;
 pub mod parquet;
 pub mod plan;
 pub mod schedule;
@@ -33,3 +34,4 @@ pub mod watch;
 
 pub use clock::minute;
 pub use style::{Style, safe_text};
+pub use table::Markup;

@@ -10,6 +10,7 @@ use iodyno_model::{
 use iodyno_units::{Nanos, counted, percent};
 
 use crate::json::Schedule;
+use crate::ordered::entry;
 use crate::style::line;
 use crate::{Style, schedule};
 
@@ -163,10 +164,7 @@ fn deciding_metrics(view: &PlanView<'_>) -> String {
     // Each metric with its workloads.
     let mut metrics: Vec<(&str, Vec<&str>)> = Vec::new();
     for (workload, metric) in &view.metrics {
-        match metrics.iter_mut().find(|(known, _)| known == metric) {
-            Some((_, names)) => names.push(workload),
-            None => metrics.push((metric, vec![workload])),
-        }
+        entry(&mut metrics, metric.as_str()).push(workload);
     }
     if let [(metric, _)] = metrics.as_slice() {
         return (*metric).to_owned();

@@ -8,7 +8,7 @@ use iodyno_model::{
     SearchAnswer,
 };
 use iodyno_report::compare::{BandwidthUnit, ComparisonFormat};
-use iodyno_report::{Style, compare as draw};
+use iodyno_report::{Markup, Style, compare as draw};
 use iodyno_store::SqliteStore;
 
 use crate::args::{CompareArgs, CompareFormat, FailOn, UnitChoice};
@@ -103,8 +103,12 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
     if let CompareResult::Searched { name, searches, .. } = &judged {
         let text = match format {
             CompareFormat::Text => Some(result_text(&judged, &shown, context.style_out())),
-            CompareFormat::Markdown => Some(draw::searches_markdown(name, searches)),
-            CompareFormat::Asciidoc => Some(draw::searches_asciidoc(name, searches)),
+            CompareFormat::Markdown => {
+                Some(draw::searches_markup(name, searches, Markup::Markdown))
+            }
+            CompareFormat::Asciidoc => {
+                Some(draw::searches_markup(name, searches, Markup::AsciiDoc))
+            }
             CompareFormat::Csv => Some(draw::searches_csv(searches)),
             CompareFormat::Json => Some(draw::searches_json(name, searches)),
             CompareFormat::Benchstat => None,
@@ -146,8 +150,8 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
             };
             text + &why
         }
-        CompareFormat::Markdown => draw::markdown(comparison, &shown),
-        CompareFormat::Asciidoc => draw::asciidoc(comparison, &shown),
+        CompareFormat::Markdown => draw::markup(comparison, &shown, Markup::Markdown),
+        CompareFormat::Asciidoc => draw::markup(comparison, &shown, Markup::AsciiDoc),
         CompareFormat::Csv => draw::csv(comparison),
         CompareFormat::Json => draw::json(comparison),
         CompareFormat::Benchstat => draw::benchstat(&trials, &comparison.question),
@@ -175,8 +179,8 @@ fn print_regret(regret: &Regret, args: &CompareArgs, context: &Context) -> Resul
     };
     write_out(match format {
         CompareFormat::Text => draw::regret(regret, context.style_out()),
-        CompareFormat::Markdown => draw::regret_markdown(regret),
-        CompareFormat::Asciidoc => draw::regret_asciidoc(regret),
+        CompareFormat::Markdown => draw::regret_markup(regret, Markup::Markdown),
+        CompareFormat::Asciidoc => draw::regret_markup(regret, Markup::AsciiDoc),
         CompareFormat::Csv => draw::regret_csv(regret),
         CompareFormat::Json => draw::regret_json(regret),
         CompareFormat::Benchstat => {

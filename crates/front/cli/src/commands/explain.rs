@@ -5,7 +5,7 @@ use iodyno_model::printable::on_one_line;
 use iodyno_model::{
     Costs, Diagnostic, Explained, Explanation, Observation, Question, Run, TrialState, closest,
 };
-use iodyno_report::{Style, explain as draw};
+use iodyno_report::{Markup, Style, explain as draw};
 use iodyno_store::SqliteStore;
 
 use crate::args::{ExplainArgs, ExplainFormat};
@@ -44,8 +44,8 @@ pub(crate) fn explain(args: &ExplainArgs, context: &Context) -> Result<Exit, Fai
     };
     write_out(match format {
         ExplainFormat::Text => draw::text(&explanation, context.style_out()),
-        ExplainFormat::Markdown => draw::markdown(&explanation),
-        ExplainFormat::Asciidoc => draw::asciidoc(&explanation),
+        ExplainFormat::Markdown => draw::markup(&explanation, Markup::Markdown),
+        ExplainFormat::Asciidoc => draw::markup(&explanation, Markup::AsciiDoc),
         ExplainFormat::Json => draw::json(&explanation),
     })?;
     Ok(Exit::Fine)

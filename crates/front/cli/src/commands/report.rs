@@ -13,7 +13,7 @@ use iodyno_model::{
 use iodyno_report::compare::ComparisonFormat;
 use iodyno_report::figure::kinds::{self, Course, Distribution, MOST_PANELS};
 use iodyno_report::figure::{Content, Figure, Format as Picture, Kind, Page, Section, picture};
-use iodyno_report::{Style, compare as draw};
+use iodyno_report::{Markup, Style, compare as draw};
 use iodyno_store::{SqliteStore, Store, StoreError};
 use iodyno_units::{Nanos, counted, grouped};
 
@@ -54,8 +54,8 @@ pub(crate) fn report(args: &ReportArgs, context: &Context) -> Result<Exit, Failu
     let results = Results::read(&args.runs, &store)?;
     let text = match args.format {
         ReportFormat::Html => iodyno_report::figure::page(&results.page(&store, context)?),
-        ReportFormat::Markdown => results.text(false, &store)?,
-        ReportFormat::Asciidoc => results.text(true, &store)?,
+        ReportFormat::Markdown => results.text(Markup::Markdown, &store)?,
+        ReportFormat::Asciidoc => results.text(Markup::AsciiDoc, &store)?,
     };
     let Some(path) = &args.output else {
         write_out(text)?;
@@ -536,7 +536,8 @@ impl Results {
         add("Axes", one(self.curves()));
         add("Searches", one(self.searches(store)?));
         add("History", one(self.history(store)?));
-        add("Environment", self.environment());
+        let environment = Content::table(|markup| self.environment(markup));
+        add("Environment", vec![environment]);
         add("Plan", self.plans());
         let title = match self.runs.as_slice() {
             [run] => run.plan.name.clone(),
@@ -565,10 +566,9 @@ impl Results {
         let (contradictions, claims) = (&self.contradictions, &self.claims);
         match self.judged.is_none() || contradictions.is_empty() && claims.is_empty() {
             true => Vec::new(),
-            false => vec![Content::Table {
-                html: draw::statements_html(contradictions, claims),
-                markdown: draw::statements_markdown(contradictions, claims),
-            }],
+            false => vec![Content::table(|markup| {
+                draw::statements(contradictions, claims, markup)
+            })],
         }
     }
 
@@ -577,17 +577,16 @@ impl Results {
         if let Some(comparison) = self.comparison() {
             content.push(Content::List(draw::sentences(comparison)));
             content.extend(self.verdicts().map(Content::Figure));
-            content.push(Content::Table {
-                html: draw::html(comparison, &self.shown()),
-                markdown: draw::markdown(comparison, &self.shown()),
-            });
+            let shown = self.shown();
+            content.push(Content::table(|markup| {
+                draw::markup(comparison, &shown, markup)
+            }));
             let tables = self.runs.iter().map(|run| run.plan.table.as_ref());
             if tables.flatten().any(|table| table.regret) {
                 let regret = regret(&self.runs, &self.trials, &comparison.question)?;
-                content.push(Content::Table {
-                    html: draw::regret_html(&regret),
-                    markdown: draw::regret_markdown(&regret),
-                });
+                content.push(Content::table(|markup| {
+                    draw::regret_markup(&regret, markup)
+                }));
             }
         } else {
             content.push(Content::Preformatted(self.plain(store)?));
@@ -606,23 +605,18 @@ impl Results {
     }
 
     fn reasons(&self, store: &SqliteStore) -> Result<Vec<Content>, Failure> {
-        let table = |explanation| Content::Table {
-            html: iodyno_report::explain::html(&explanation),
-            markdown: iodyno_report::explain::markdown(&explanation),
+        let table = |explanation| {
+            Content::table(|markup| iodyno_report::explain::markup(&explanation, markup))
         };
         Ok(self.explanation(store)?.map(table).into_iter().collect())
     }
 
-    fn environment(&self) -> Vec<Content> {
+    fn environment(&self, markup: Markup) -> String {
         let columns = match self.comparison() {
-            Some(comparison) => comparison.question.columns.clone(),
-            None => Observation::CONFIGURATION.to_owned(),
+            Some(comparison) => &comparison.question.columns,
+            None => Observation::CONFIGURATION,
         };
-        let facts = draw::facts(&columns, &self.trials);
-        vec![Content::Table {
-            html: facts.html(),
-            markdown: facts.markdown(),
-        }]
+        draw::facts(columns, &self.trials, markup)
     }
 
     fn plans(&self) -> Vec<Content> {
@@ -684,21 +678,18 @@ impl Results {
     }
 
     /// The results as text to paste.
-    fn text(&self, asciidoc: bool, store: &SqliteStore) -> Result<String, Failure> {
-        let (heading, block): (&str, fn(&str) -> String) = match asciidoc {
-            true => ("==", draw::asciidoc_block),
-            false => ("##", draw::markdown_block),
+    fn text(&self, markup: Markup, store: &SqliteStore) -> Result<String, Failure> {
+        let heading = match markup {
+            Markup::AsciiDoc => "==",
+            _ => "##",
         };
-        let shown = self.shown();
-        let statements = match asciidoc {
-            _ if self.judged.is_none() => String::new(),
-            true => draw::statements_asciidoc(&self.contradictions, &self.claims),
-            false => draw::statements_markdown(&self.contradictions, &self.claims),
+        let statements = match self.judged {
+            None => String::new(),
+            Some(_) => draw::statements(&self.contradictions, &self.claims, markup),
         };
-        let results = match (self.comparison(), asciidoc) {
-            (Some(comparison), true) => draw::asciidoc(comparison, &shown),
-            (Some(comparison), false) => draw::markdown(comparison, &shown),
-            (None, _) => block(&self.plain(store)?),
+        let results = match self.comparison() {
+            Some(comparison) => draw::markup(comparison, &self.shown(), markup),
+            None => markup.block(&self.plain(store)?),
         };
         let mut text = match statements.is_empty() {
             true => results,
@@ -706,26 +697,14 @@ impl Results {
                 format!("{heading} {STATEMENTS}\n\n{statements}\n{heading} Results\n\n{results}")
             }
         };
-        let columns = match self.comparison() {
-            Some(comparison) => comparison.question.columns.clone(),
-            None => Observation::CONFIGURATION.to_owned(),
-        };
-        let facts = draw::facts(&columns, &self.trials);
-        let table = if asciidoc {
-            facts.asciidoc()
-        } else {
-            facts.markdown()
-        };
         if let Some(explanation) = self.explanation(store)? {
-            let why = match asciidoc {
-                true => iodyno_report::explain::asciidoc(&explanation),
-                false => iodyno_report::explain::markdown(&explanation),
-            };
+            let why = iodyno_report::explain::markup(&explanation, markup);
             text += &format!("\n{heading} Why\n\n{why}");
         }
+        let table = self.environment(markup);
         text += &format!("\n{heading} Environment\n\n{table}\n{heading} Command\n\n");
         for run in &self.runs {
-            text += &block(&again(&run.plan));
+            text += &markup.block(&again(&run.plan));
         }
         Ok(text)
     }

@@ -40,6 +40,7 @@ use iodyno_model::{
 
 use super::facts::{Facts, differ_in_counts};
 use super::words;
+use crate::ordered::entry;
 
 /// The two sides of a cell: the trials that count.
 #[derive(Clone, Copy)]
@@ -477,10 +478,7 @@ pub(super) fn flags(side: &[&Observation]) -> Vec<String> {
         own.sort_unstable();
         own.dedup();
         for words in own {
-            match found.iter_mut().find(|(known, _)| *known == words) {
-                Some((_, count)) => *count += 1,
-                None => found.push((words, 1)),
-            }
+            *entry(&mut found, words) += 1;
         }
     }
     let all = side.len();

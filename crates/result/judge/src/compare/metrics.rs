@@ -6,6 +6,7 @@ use iodyno_model::{Better, Metric, Observation, Question, Unit};
 
 use super::family::{Workload, workloads};
 use super::grouping::{Kinship, Row, Table};
+use crate::ordered::entry;
 
 /// Purpose of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -243,10 +244,7 @@ fn metric_named<'a>(trials: impl Iterator<Item = &'a Observation>, name: &str) -
 fn votes<'a>(metrics: impl Iterator<Item = &'a Metric>) -> Vec<(&'a Metric, usize)> {
     let mut counted: Vec<(&Metric, usize)> = Vec::new();
     for metric in metrics {
-        match counted.iter_mut().find(|(known, _)| *known == metric) {
-            Some((_, count)) => *count += 1,
-            None => counted.push((metric, 1)),
-        }
+        *entry(&mut counted, metric) += 1;
     }
     counted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     counted

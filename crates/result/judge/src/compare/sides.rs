@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::ordered::entry;
 use iodyno_model::{Metric, Observation, Verdict};
 use iodyno_units::counted;
 
@@ -151,23 +152,19 @@ fn withheld(side: &[&Observation], metric: &Metric) -> Option<String> {
 /// Each reason of [`Gathered::left_out`] once, with its rounds: `rounds 1 to 3, 7: failed: EIO`.
 pub(super) fn by_reason(left_out: &[String]) -> Vec<String> {
     // The text before the round, the reason, and the rounds.
-    let mut reasons: Vec<(&str, &str, Vec<u64>)> = Vec::new();
+    let mut reasons: Vec<((&str, &str), Vec<u64>)> = Vec::new();
     for text in left_out {
         let found = text.find("round ").and_then(|start| {
             let (number, why) = text[start + "round ".len()..].split_once(": ")?;
-            Some((&text[..start], why, number.parse().ok()?))
+            Some((&text[..start], why, number.parse::<u64>().ok()?))
         });
         let (before, why, round) = match found {
             Some((before, why, round)) => (before, why, vec![round]),
             None => (text.as_str(), "", Vec::new()),
         };
-        let known = reasons.iter_mut().find(|it| (it.0, it.1) == (before, why));
-        match known {
-            Some(known) => known.2.extend(round),
-            None => reasons.push((before, why, round)),
-        }
+        entry(&mut reasons, (before, why)).extend(round);
     }
-    let text = |(before, why, mut rounds): (&str, &str, Vec<u64>)| {
+    let text = |((before, why), mut rounds): ((&str, &str), Vec<u64>)| {
         // A round that was repeated is there twice.
         rounds.sort_unstable();
         rounds.dedup();

@@ -5,6 +5,7 @@ use iodyno_model::{Check, CheckState, Environment, SeriesKind, Telemetry, Weight
 use super::{check, remedied, unknown};
 use crate::devices;
 use crate::findings::{FAST_SOURCES, STEAL_PERCENT, on_one_cpu};
+use crate::ordered::entry;
 use crate::series::{DISJOINT, Total, balance, sum, totals};
 use CheckState::{Fine, Note, Unfit, Unknown};
 
@@ -136,10 +137,8 @@ fn interrupts(environment: &Environment, telemetry: &Telemetry) -> Check {
     let mut by_cpu: Vec<(&str, u64)> = Vec::new();
     let sources = totals(telemetry, SeriesKind::Interrupts);
     for (cpu, count) in sources.iter().flat_map(Total::counts) {
-        match by_cpu.iter_mut().find(|(name, _)| *name == cpu) {
-            Some((_, sum)) => *sum = sum.saturating_add(count),
-            None => by_cpu.push((cpu, count)),
-        }
+        let sum = entry(&mut by_cpu, cpu);
+        *sum = sum.saturating_add(count);
     }
     let counts: Vec<f64> = by_cpu.iter().map(|(_, count)| *count as f64).collect();
     let span_ns = sources

@@ -31,6 +31,7 @@ pub use costs::costs;
 
 use crate::compare::{Cell, CompareError, Counted, compared};
 use crate::observe::TRACED;
+use crate::ordered::{distinct, entry};
 use contrast::{Values, estimated, tested};
 use quantity::{Quantity, SERIES};
 use split::{Contribution, Frame, Mode, Part, contributions, parts};
@@ -343,10 +344,7 @@ impl Sides<'_> {
             let mut found = contributions(&one.0, &other.0, splits);
             for (own, theirs) in one.1.iter().zip(&other.1) {
                 let amount = (theirs.1 / own.1).ln();
-                match found.iter_mut().find(|(known, _)| *known == own.0) {
-                    Some((_, sum)) => *sum += amount,
-                    None => found.push((own.0, amount)),
-                }
+                *entry(&mut found, own.0) += amount;
             }
             found.retain(|(_, amount)| amount.is_finite());
             found
@@ -436,13 +434,7 @@ fn frame(metric: &Metric) -> Frame {
 
 /// The quantities of all contributions, in the order of the parts.
 fn quantities(rounds: &[Vec<Contribution>]) -> Vec<Quantity> {
-    let mut found = Vec::new();
-    for (quantity, _) in rounds.iter().flatten() {
-        if !found.contains(quantity) {
-            found.push(*quantity);
-        }
-    }
-    found
+    distinct(rounds.iter().flatten().map(|(quantity, _)| *quantity))
 }
 
 fn amounts(rounds: &[Vec<Contribution>], quantity: Quantity) -> Vec<f64> {

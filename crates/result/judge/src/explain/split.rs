@@ -9,6 +9,7 @@
 use iodyno_model::Costs;
 
 use super::quantity::Quantity;
+use crate::ordered::entry;
 
 /// How the two sides are split: the same for all of their trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -400,13 +401,7 @@ pub(super) fn contributions(
     let total = |parts: &[Part]| parts.iter().map(|part| part.ns).sum::<f64>();
     let all = logarithmic_mean(total(baseline), total(candidate));
     let mut found: Vec<Contribution> = Vec::new();
-    let mut add = |quantity: Quantity, amount: f64| match found
-        .iter_mut()
-        .find(|(known, _)| *known == quantity)
-    {
-        Some((_, sum)) => *sum += amount,
-        None => found.push((quantity, amount)),
-    };
+    let mut add = |quantity: Quantity, amount: f64| *entry(&mut found, quantity) += amount;
     if all <= 0.0 {
         return found;
     }

@@ -14,6 +14,7 @@ use iodyno_units::{Bytes, Nanos};
 
 use super::{Evidence, during, finding, remedied};
 use crate::devices;
+use crate::ordered::distinct;
 use crate::series::{View, sum};
 
 /// The seconds vary by at most this percentage of their mean. Storage without a limit varies by about 5 to 20
@@ -234,14 +235,9 @@ const LIMITED: [(&str, &str, &str); 4] = [
 ];
 
 fn limits_set(evidence: &Evidence) -> Vec<Finding> {
-    let mut subjects: Vec<&str> = Vec::new();
-    for (shape, _) in evidence.telemetry.of(SeriesKind::Cgroup) {
-        for row in &shape.subjects {
-            if !subjects.contains(&row.name.as_str()) {
-                subjects.push(&row.name);
-            }
-        }
-    }
+    let samples = evidence.telemetry.of(SeriesKind::Cgroup);
+    let rows = samples.flat_map(|(shape, _)| &shape.subjects);
+    let subjects = distinct(rows.map(|row| row.name.as_str()));
     let each = subjects.iter().flat_map(|subject| {
         let found = LIMITED.iter();
         found.filter_map(|limited| limit_reached(evidence, subject, *limited))

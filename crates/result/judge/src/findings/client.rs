@@ -8,6 +8,7 @@ use iodyno_model::{
 use iodyno_units::Nanos;
 
 use super::{Evidence, during, finding, list, remedied};
+use crate::ordered::distinct;
 use crate::series::{View, share};
 
 /// A worker that computes for this fraction of its time does not wait for the storage: a faster device would not
@@ -304,12 +305,7 @@ fn busy_by_design(job: &Job) -> bool {
 }
 
 fn fallbacks(evidence: &Evidence) -> Option<Finding> {
-    let mut missing: Vec<&str> = Vec::new();
-    for fallback in evidence.clones().flat_map(|clone| &clone.engine.fallbacks) {
-        if !missing.contains(&fallback.as_str()) {
-            missing.push(fallback);
-        }
-    }
+    let missing = distinct(evidence.clones().flat_map(|clone| &clone.engine.fallbacks));
     // File operations use no optional features, but requests that were not met are reported, such as the end of
     // the drain.
     let (what, threshold) = match evidence.only_operations() {

@@ -38,7 +38,6 @@ fn compressible(evidence: &Evidence) -> Option<Finding> {
     if what.is_empty() {
         return None;
     }
-    let what: Vec<&str> = what.iter().map(String::as_str).collect();
     let reducer = reducing_layer(evidence);
     let text = match &reducer {
         Some(layer) => format!(

@@ -110,7 +110,6 @@ fn errors(evidence: &Evidence) -> Option<Finding> {
             )
         })
         .collect();
-    let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
     let weight = match percent >= MANY_ERRORS_PERCENT {
         true => Weight::Invalid,
         false => Weight::Warning,

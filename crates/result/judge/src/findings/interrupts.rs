@@ -4,6 +4,7 @@ use iodyno_model::{Finding, FindingKind, SeriesKind, Telemetry, Weight};
 
 use super::{Evidence, finding, remedied};
 use crate::devices;
+use crate::ordered::entry;
 use crate::series::{DISJOINT, Total, cpu_number, sum, totals};
 
 /// Below this rate per second interrupts are negligible: at a few microseconds each they take less than 1 % of
@@ -198,10 +199,8 @@ fn one_cpu(device: &Device, cpus: &[Cpu]) -> Option<Finding> {
         span_ns = span_ns.max(source.span_ns);
         for (cpu, count) in source.counts() {
             let cpu = cpu_number(cpu)?;
-            match taken.iter_mut().find(|(number, _)| *number == cpu) {
-                Some((_, sum)) => *sum = sum.saturating_add(count),
-                None => taken.push((cpu, count)),
-            }
+            let sum: &mut u64 = entry(&mut taken, cpu);
+            *sum = sum.saturating_add(count);
         }
     }
     let all = sum(taken.iter().map(|(_, count)| *count));

@@ -65,7 +65,6 @@ fn limited(group: &GroupSummary, name: Option<&str>) -> Option<Finding> {
         return None;
     }
     let which = marked(group, |quantile| quantile.resolution_limited);
-    let which: Vec<&str> = which.iter().map(String::as_str).collect();
     Some(remedied(
         finding(
             FindingKind::ResolutionLimited,
@@ -102,7 +101,6 @@ fn too_short(group: &GroupSummary, name: Option<&str>) -> Option<Finding> {
     if short.is_empty() {
         return None;
     }
-    let short: Vec<&str> = short.iter().map(String::as_str).collect();
     Some(remedied(
         finding(
             FindingKind::TooShort,

@@ -29,6 +29,7 @@ mod telemetry_tests;
 mod tests;
 mod virtual_machine;
 
+use crate::ordered::distinct;
 use iodyno_model::{
     CloneResult, Finding, FindingKind, Job, Sample, SeriesKind, SeriesShape, Summary, Telemetry,
     Trial, Weight, Workload,
@@ -130,21 +131,15 @@ impl<'a> Evidence<'a> {
 
     /// The name of a group in a sentence: the names of its jobs.
     fn names(&self, jobs: &[u32]) -> String {
-        let mut names: Vec<&str> = Vec::new();
-        for job in jobs {
-            let name = self.workload.jobs.get(*job as usize);
-            let name = name.map_or("?", |job| job.name.as_str());
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        list(&names)
+        let jobs = jobs.iter().map(|job| self.workload.jobs.get(*job as usize));
+        list(&distinct(jobs.map(|job| job.map_or("?", |job| &job.name))))
     }
 }
 
 /// `a`, `a and b`, `a, b and 3 more`.
-fn list(names: &[&str]) -> String {
-    match names {
+fn list(names: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.as_slice() {
         [] => String::new(),
         [one] => (*one).to_owned(),
         [one, two] => format!("{one} and {two}"),

@@ -100,7 +100,6 @@ fn differs(summary: &Summary) -> Option<Finding> {
         .map(|(name, rate)| format!("`{name}` with {}/s", Rate(*rate)))
         .collect();
     (!far.is_empty()).then(|| {
-        let far: Vec<&str> = far.iter().map(String::as_str).collect();
         let text = format!(
             "the median rate of the nodes is {}/s; far from it: {}",
             Rate(median),
@@ -128,7 +127,6 @@ fn stalled(workload: &Workload, trial: &Trial, summary: &Summary) -> Option<Find
         None => counted(seconds_at_once(workload, trial), "second"),
     };
     (!stalls.is_empty()).then(|| {
-        let stalls: Vec<&str> = stalls.iter().map(String::as_str).collect();
         let text = format!(
             "no op completed on {}, longest time each; on several nodes at once: {at_once}",
             list(&stalls)

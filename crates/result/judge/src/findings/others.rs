@@ -72,7 +72,6 @@ fn of_direction(
                 .iter()
                 .map(|(name, bytes)| format!("{name} {verb} {}", Bytes(*bytes)))
                 .collect();
-            let named: Vec<&str> = named.iter().map(String::as_str).collect();
             (Weight::Warning, format!("{}; {devices}", list(&named)))
         }
         false if direction == Direction::Read && looked && reads_are_exact(evidence) => (

@@ -1,5 +1,6 @@
 //! Describes a workload in the terms of job files.
 
+use crate::ordered::distinct;
 use iodyno_model::{
     Access, Action, Amount, Arrival, BlockSizes, Blocks, Buffers, Content, Distribution, Engine,
     EngineKind, Job, Operations, Pattern, PickOrder, Subject, Work, Workload,
@@ -12,13 +13,7 @@ pub(super) struct Values(Vec<String>);
 impl Values {
     /// The distinct values, in the order of their first appearance.
     pub(super) fn of(values: impl Iterator<Item = String>) -> Values {
-        let mut distinct: Vec<String> = Vec::new();
-        for value in values.filter(|value| !value.is_empty()) {
-            if !distinct.contains(&value) {
-                distinct.push(value);
-            }
-        }
-        Values(distinct)
+        Values(distinct(values.filter(|value| !value.is_empty())))
     }
 
     /// One value per job, in the order of the jobs; a single one if all are equal. Equal values of some jobs are not

@@ -7,6 +7,7 @@ use iodyno_model::{FigureColumn, FigureRow, SeriesKind, Telemetry};
 
 use super::view::{over, sum};
 use super::{Drawn, View};
+use crate::ordered::distinct;
 
 /// The name of the row for all sources.
 const ALL: &str = "all";
@@ -33,15 +34,10 @@ pub fn balance(shares: &[f64]) -> Option<f64> {
 /// all shapes.
 pub(super) fn drawn(series: &Telemetry) -> Drawn {
     let kind = SeriesKind::Interrupts;
-    let mut cpus: Vec<&str> = Vec::new();
     let mut sources: BTreeSet<&str> = BTreeSet::new();
-    for shape in series.shapes.iter().filter(|shape| shape.kind == kind) {
-        for column in &shape.columns {
-            if !cpus.contains(&column.name.as_str()) {
-                cpus.push(&column.name);
-            }
-        }
-    }
+    let shapes = series.shapes.iter().filter(|shape| shape.kind == kind);
+    let columns = shapes.flat_map(|shape| &shape.columns);
+    let mut cpus = distinct(columns.map(|column| column.name.as_str()));
     for (shape, sample) in series.of(kind) {
         let alive = View::of(shape, sample).filter(|view| total(view) > 0);
         sources.extend(alive.map(|view| view.subject()));

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use iodyno_model::{Better, Figure, Metric, Observation, Question, Unit};
 
+use crate::ordered::distinct;
 use crate::style::sanitize;
 
 /// The trials that count, in benchstat's format, those of the baseline first. If the question names no metrics, each
@@ -34,7 +35,7 @@ pub fn benchstat(observations: &[Observation], question: &Question) -> String {
         .iter()
         .map(|trial| raw_name(trial, question))
         .collect();
-    let rows = in_order(raw.iter());
+    let rows = distinct(raw.iter());
     let mut names = Distinct::new();
     let mut headings = Distinct::new();
     for value in columns(&asked, question) {
@@ -70,23 +71,13 @@ fn columns(observations: &[&Observation], question: &Question) -> Vec<String> {
     let values = observations
         .iter()
         .map(|it| it.dimension(&question.columns).to_owned());
-    let mut values = in_order(values);
+    let mut values = distinct(values);
     let baseline = question.baseline.as_ref();
     let index = baseline.and_then(|name| values.iter().position(|value| value == name));
     if let Some(index) = index {
         values[..=index].rotate_right(1);
     }
     values
-}
-
-fn in_order<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
-    let mut once = Vec::new();
-    for value in values {
-        if !once.contains(&value) {
-            once.push(value);
-        }
-    }
-    once
 }
 
 /// Dimensions with the same value in all trials that are neither compared nor part of the names.

@@ -4,55 +4,23 @@ use std::collections::BTreeSet;
 
 use iodyno_model::Observation;
 
+use crate::ordered::distinct;
 use crate::table::{Column, Markup, Table};
 
 /// Values of a fact that are named, at most.
 const NAMED: usize = 3;
 
-/// A table with a row for each fact and a column for each side.
-#[derive(Debug, Clone)]
-pub struct FactTable(Table);
-
-impl FactTable {
-    /// In GitHub's Markdown. Ends with a newline.
-    pub fn markdown(&self) -> String {
-        self.0.markup(Markup::Markdown)
-    }
-
-    /// In AsciiDoc. Ends with a newline.
-    pub fn asciidoc(&self) -> String {
-        self.0.markup(Markup::AsciiDoc)
-    }
-
-    /// In HTML, with all texts escaped. Ends with a newline.
-    pub fn html(&self) -> String {
-        self.0.markup(Markup::Html)
-    }
-}
-
 /// The facts of these trials by their value in a dimension: first those in which sides differ. Trials of one side can
-/// differ, too; the values are then listed.
-pub fn facts(dimension: &str, trials: &[Observation]) -> FactTable {
-    let mut sides: Vec<&str> = Vec::new();
-    let mut names: Vec<&str> = Vec::new();
-    for trial in trials.iter().filter(|trial| !trial.again) {
-        let side = trial.dimension(dimension);
-        if !sides.contains(&side) {
-            sides.push(side);
-        }
-        for fact in &trial.facts {
-            if !names.contains(&fact.name.as_str()) {
-                names.push(&fact.name);
-            }
-        }
-    }
+/// differ, too; the values are then listed. A table with a row for each fact and a column for each side.
+pub fn facts(dimension: &str, trials: &[Observation], markup: Markup) -> String {
+    let trials = || trials.iter().filter(|trial| !trial.again);
+    let sides = distinct(trials().map(|trial| trial.dimension(dimension)));
+    let facts = trials().flat_map(|trial| &trial.facts);
+    let names = distinct(facts.map(|fact| fact.name.as_str()));
     let values = |name: &str, side: &str| -> String {
-        let own = trials
-            .iter()
-            .filter(|it| !it.again && it.dimension(dimension) == side);
-        let facts = own
-            .flat_map(|it| &it.facts)
-            .filter(|fact| fact.name == name);
+        let own = trials().filter(|trial| trial.dimension(dimension) == side);
+        let facts = own.flat_map(|trial| &trial.facts);
+        let facts = facts.filter(|fact| fact.name == name);
         let values: BTreeSet<&str> = facts.map(|fact| fact.value.as_str()).collect();
         let named: Vec<&str> = values.iter().take(NAMED).copied().collect();
         match values.len() {
@@ -72,5 +40,5 @@ pub fn facts(dimension: &str, trials: &[Observation]) -> FactTable {
         let name = std::iter::once(name.to_owned());
         table.row(name.chain(values));
     }
-    FactTable(table)
+    table.markup(markup)
 }

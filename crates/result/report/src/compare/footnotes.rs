@@ -5,6 +5,7 @@ use iodyno_model::{CandidateResult, ComparedRow, Comparison, Metric, Pairing, Si
 use super::figures::{limit, possible_p, ratio};
 use super::words::in_words;
 use super::words::{amount, still_needed, words};
+use crate::ordered::distinct;
 use crate::style::sanitize;
 
 /// Footnotes in the order of their first use; equal texts share a number.
@@ -214,13 +215,7 @@ fn of_sides(baseline: &Side, candidate: &Side) -> Vec<String> {
 }
 
 pub(super) fn each_once(texts: &[String]) -> String {
-    let mut once: Vec<&str> = Vec::new();
-    for text in texts {
-        if !once.contains(&text.as_str()) {
-            once.push(text);
-        }
-    }
-    once.join("; ")
+    distinct(texts.iter().map(String::as_str)).join("; ")
 }
 
 #[cfg(test)]

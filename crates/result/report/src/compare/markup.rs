@@ -11,32 +11,8 @@ use super::searches::in_markup;
 use super::view::{ResultView, Section, ViewModel, view};
 use crate::table::{Column, Markup, Table};
 
-/// A table in GitHub's Markdown, with conditions above and footnotes below it. Ends with a newline.
-pub fn markdown(comparison: &Comparison, shown: &ComparisonFormat) -> String {
-    draw(comparison, shown, Markup::Markdown)
-}
-
-/// The same as an AsciiDoc table (`|===`). Ends with a newline.
-pub fn asciidoc(comparison: &Comparison, shown: &ComparisonFormat) -> String {
-    draw(comparison, shown, Markup::AsciiDoc)
-}
-
-/// The same as HTML for the body of a page, with all texts escaped. Ends with a newline.
-pub fn html(comparison: &Comparison, shown: &ComparisonFormat) -> String {
-    draw(comparison, shown, Markup::Html)
-}
-
-/// Lines unchanged, in a block of GitHub's Markdown that they cannot end. Ends with a newline.
-pub fn markdown_block(text: &str) -> String {
-    Markup::Markdown.block(text)
-}
-
-/// The same in AsciiDoc.
-pub fn asciidoc_block(text: &str) -> String {
-    Markup::AsciiDoc.block(text)
-}
-
-fn draw(comparison: &Comparison, shown: &ComparisonFormat, markup: Markup) -> String {
+/// A table with conditions above and footnotes below it. Ends with a newline.
+pub fn markup(comparison: &Comparison, shown: &ComparisonFormat, markup: Markup) -> String {
     let view = &view(comparison, shown);
     let mut head = vec![format!(
         "{}: {}",
@@ -65,10 +41,7 @@ fn draw(comparison: &Comparison, shown: &ComparisonFormat, markup: Markup) -> St
     let facts = facts.iter().filter(|(_, facts)| !facts.is_empty());
     let facts = facts.map(|(word, facts)| format!("{word}: {}", facts.join(", ")));
     let remarks = footnotes.chain(facts).chain(view.notes.iter().cloned());
-    let remarks: Vec<String> = remarks.map(|text| markup.escape(&text)).collect();
-    if !remarks.is_empty() {
-        blocks.push(markup.list(&remarks));
-    }
+    blocks.extend(markup.list(remarks));
     blocks.extend(in_markup(&comparison.searches, markup));
     if let Some(it) = &view.claims {
         blocks.push(it.markup(markup));

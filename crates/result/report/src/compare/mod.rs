@@ -31,29 +31,26 @@ mod view;
 mod words;
 
 #[cfg(test)]
-mod samples;
-#[cfg(test)]
 mod tests;
 
 pub(crate) use benchstat::benchmark_name;
 pub use benchstat::benchstat;
 pub use csv::csv;
 pub(crate) use estimated::EstimatedView;
-pub use facts::{FactTable, facts};
+pub use facts::facts;
 pub(crate) use figures::value;
 pub use history::{change_words, drift_words, history, history_json, newest_words};
 pub(crate) use json::Document;
 pub use json::json;
-pub use markup::{asciidoc, asciidoc_block, html, markdown, markdown_block};
+pub use markup::markup;
 pub use progress::progress_line;
-pub use regret::{regret, regret_asciidoc, regret_csv, regret_html, regret_json, regret_markdown};
+pub use regret::{regret, regret_csv, regret_json, regret_markup};
 pub use repeats::{Again, repeats};
 pub(crate) use searches::AnswerView;
 pub use searches::{
-    bound_words, load_words, searches, searches_asciidoc, searches_csv, searches_html,
-    searches_json, searches_markdown,
+    bound_words, load_words, searches, searches_csv, searches_json, searches_markup,
 };
-pub use statements::{claims_text, statements_asciidoc, statements_html, statements_markdown};
+pub use statements::{claims_text, statements};
 pub(crate) use statements::{contradiction, place};
 pub use text::{closing_table, text};
 pub use words::{Counts, sentences, summary_counts, verdict_words};

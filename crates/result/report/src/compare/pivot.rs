@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use super::view::{ResultView, RowView, Section, Tone, ViewModel};
+use crate::ordered::distinct;
 use crate::style::{Paint, Style, left, right, width};
 use crate::table::{Cell, Column, Table};
 
@@ -206,17 +207,6 @@ fn places<'v>(view: &ViewModel, section: &'v Section) -> Vec<Place<'v>> {
             }
         })
         .collect()
-}
-
-/// Distinct values in the order of their appearance.
-fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
-    let mut once = Vec::new();
-    for value in values {
-        if !once.contains(&value) {
-            once.push(value);
-        }
-    }
-    once
 }
 
 fn grid(view: &ViewModel, section: &Section, sides: Sides, detail: Detail) -> Grid {

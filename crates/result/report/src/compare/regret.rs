@@ -30,22 +30,8 @@ pub fn regret(regret: &Regret, style: Style) -> String {
     trimmed(&style.plain(&text))
 }
 
-/// The same as Markdown. Ends with a newline.
-pub fn regret_markdown(regret: &Regret) -> String {
-    in_markup(regret, Markup::Markdown).join("\n")
-}
-
-/// The same as AsciiDoc. Ends with a newline.
-pub fn regret_asciidoc(regret: &Regret) -> String {
-    in_markup(regret, Markup::AsciiDoc).join("\n")
-}
-
-/// The same as HTML for the body of a page, with all texts escaped. Ends with a newline.
-pub fn regret_html(regret: &Regret) -> String {
-    in_markup(regret, Markup::Html).join("\n")
-}
-
-fn in_markup(regret: &Regret, markup: Markup) -> Vec<String> {
+/// The same in markup. Ends with a newline.
+pub fn regret_markup(regret: &Regret, markup: Markup) -> String {
     let title = markup.strong(&markup.escape(&regret.name));
     let conditions = markup.escape(&conditions(regret));
     let mut blocks = vec![markup.paragraph(&[title, conditions])];
@@ -54,15 +40,8 @@ fn in_markup(regret: &Regret, markup: Markup) -> Vec<String> {
         blocks.push(cells(regret).markup(markup));
         blocks.push(markup.paragraph(&[markup.escape(SIGNS)]));
     }
-    if !regret.notes.is_empty() {
-        let notes: Vec<String> = regret
-            .notes
-            .iter()
-            .map(|note| markup.escape(note))
-            .collect();
-        blocks.push(markup.list(&notes));
-    }
-    blocks
+    blocks.extend(markup.list(&regret.notes));
+    blocks.join("\n")
 }
 
 /// `distance from the best policy of each of 80 cells, 10 rounds, margin ±3 %`.
@@ -375,10 +354,10 @@ mod tests {
 
     #[test]
     fn the_distance_has_the_same_numbers_in_all_formats() {
-        let markdown = regret_markdown(&sample());
+        let markdown = regret_markup(&sample(), Markup::Markdown);
         assert!(markdown.contains("| pool:16 |"), "{markdown}");
-        assert!(regret_asciidoc(&sample()).contains("|===\n|policy\n"));
-        assert!(regret_html(&sample()).contains("0.70× [0.61, 0.75]"));
+        assert!(regret_markup(&sample(), Markup::AsciiDoc).contains("|===\n|policy\n"));
+        assert!(regret_markup(&sample(), Markup::Html).contains("0.70× [0.61, 0.75]"));
         let csv = regret_csv(&sample());
         let lines: Vec<&str> = csv.lines().collect();
         assert_eq!(lines.len(), 1 + 2 + 4);

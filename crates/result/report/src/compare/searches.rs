@@ -24,22 +24,8 @@ pub fn searches(answers: &[SearchAnswer], style: Style) -> String {
     trimmed(&(table(answers).draw(style.columns(), style) + &style.plain(&(found + &notes))))
 }
 
-/// The same as a Markdown table with its remarks as a list. Ends with a newline.
-pub fn searches_markdown(name: &str, answers: &[SearchAnswer]) -> String {
-    titled(name, answers, Markup::Markdown)
-}
-
-/// The same as an AsciiDoc table (`|===`). Ends with a newline.
-pub fn searches_asciidoc(name: &str, answers: &[SearchAnswer]) -> String {
-    titled(name, answers, Markup::AsciiDoc)
-}
-
-/// The same as HTML for the body of a page, with all texts escaped. Ends with a newline.
-pub fn searches_html(name: &str, answers: &[SearchAnswer]) -> String {
-    titled(name, answers, Markup::Html)
-}
-
-fn titled(name: &str, answers: &[SearchAnswer], markup: Markup) -> String {
+/// The same as a table with its remarks as a list. Ends with a newline.
+pub fn searches_markup(name: &str, answers: &[SearchAnswer], markup: Markup) -> String {
     let title = markup.strong(&markup.escape(name));
     let blocks = [markup.paragraph(&[title])].into_iter();
     let blocks = blocks.chain(in_markup(answers, markup));
@@ -52,11 +38,8 @@ pub(super) fn in_markup(answers: &[SearchAnswer], markup: Markup) -> Vec<String>
         return Vec::new();
     }
     let notes = answers.iter().filter_map(found).chain(notes(answers));
-    let notes: Vec<String> = notes.map(|note| markup.escape(&note)).collect();
     let mut blocks = vec![table(answers).markup(markup)];
-    if !notes.is_empty() {
-        blocks.push(markup.list(&notes));
-    }
+    blocks.extend(markup.list(notes));
     blocks
 }
 
@@ -322,7 +305,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_a_row_of_a_table_in_markup_and_csv() {
-        let markdown = searches_markdown("laws", &[answer()]);
+        let markdown = searches_markup("laws", &[answer()], Markup::Markdown);
         for part in [
             "**laws**",
             "| workload | configuration | bound | highest load | knee | trials |",
@@ -331,7 +314,7 @@ mod tests {
         ] {
             assert!(markdown.contains(part), "{part}: {markdown}");
         }
-        let ascii_doc = searches_asciidoc("laws", &[answer()]);
+        let ascii_doc = searches_markup("laws", &[answer()], Markup::AsciiDoc);
         assert!(ascii_doc.contains("|===\n|workload\n"), "{ascii_doc}");
         let csv = searches_csv(&[answer()]);
         let lines: Vec<&str> = csv.lines().collect();

@@ -4,28 +4,17 @@
 use iodyno_model::{ClaimCheck, Contradiction, SourceLine};
 
 use super::figures::p_is;
+use crate::ordered::distinct;
 use crate::style::{Paint, Style, sanitize, trimmed};
 use crate::table::{Cell, Column, Markup, Table};
 
-/// What is checked of some write-ups, in GitHub's Markdown; empty if nothing is. Ends with a newline.
-pub fn statements_markdown(contradictions: &[Contradiction], checks: &[ClaimCheck]) -> String {
-    statements(contradictions, checks, Markup::Markdown)
-}
-
-/// The same as AsciiDoc.
-pub fn statements_asciidoc(contradictions: &[Contradiction], checks: &[ClaimCheck]) -> String {
-    statements(contradictions, checks, Markup::AsciiDoc)
-}
-
-/// The same as HTML.
-pub fn statements_html(contradictions: &[Contradiction], checks: &[ClaimCheck]) -> String {
-    statements(contradictions, checks, Markup::Html)
-}
-
-fn statements(contradictions: &[Contradiction], checks: &[ClaimCheck], markup: Markup) -> String {
-    let found = contradictions.iter();
-    let texts: Vec<String> = found.map(|it| markup.escape(&contradiction(it))).collect();
-    let list = (!texts.is_empty()).then(|| markup.list(&texts));
+/// What is checked of some write-ups; empty if nothing is. Ends with a newline.
+pub fn statements(
+    contradictions: &[Contradiction],
+    checks: &[ClaimCheck],
+    markup: Markup,
+) -> String {
+    let list = markup.list(contradictions.iter().map(contradiction));
     let table = claims(checks).map(|claims| claims.markup(markup));
     let blocks: Vec<String> = list.into_iter().chain(table).collect();
     blocks.join("\n")
@@ -161,13 +150,7 @@ pub(super) fn claims(checks: &[ClaimCheck]) -> Option<Claims> {
         0 => String::new(),
         n => format!(", {n} cannot be checked"),
     };
-    let mut sources: Vec<&str> = Vec::new();
-    for check in checks {
-        let source = check.claim.at.source.as_str();
-        if !sources.contains(&source) {
-            sources.push(source);
-        }
-    }
+    let sources = distinct(checks.iter().map(|check| check.claim.at.source.as_str()));
     let place = match sources.as_slice() {
         [source] => format!("{source}, line {}", first.claim.at.line),
         several => several.join(", "),

@@ -1,27 +1,28 @@
 mod arbitrary;
+pub(super) mod samples;
 mod shapes;
 
 use iodyno_model::{CandidateResult, Comparison, Metric, Pairing, Verdict};
 use serde_json::Value;
 
-use super::samples::{
+use super::*;
+use crate::style::width;
+use crate::{Markup, Style};
+use samples::{
     bare, cell, comparison, estimated, not_comparable, policies, pools, published, row, side,
     three_engines, two_file_systems,
 };
-use super::*;
-use crate::Style;
-use crate::style::width;
 
 fn text(comparison: &Comparison, style: Style) -> String {
     super::text(comparison, &ComparisonFormat::default(), style)
 }
 
 fn markdown(comparison: &Comparison) -> String {
-    super::markdown(comparison, &ComparisonFormat::default())
+    super::markup(comparison, &ComparisonFormat::default(), Markup::Markdown)
 }
 
 fn asciidoc(comparison: &Comparison) -> String {
-    super::asciidoc(comparison, &ComparisonFormat::default())
+    super::markup(comparison, &ComparisonFormat::default(), Markup::AsciiDoc)
 }
 
 fn plain(columns: usize) -> Style {
@@ -113,7 +114,7 @@ fn dimensions_across_are_columns_below_each_side() {
         let text = super::text(&policies(), &named(), plain(columns));
         insta::assert_snapshot!(format!("policies_at_{columns}"), text);
     }
-    let text = super::markdown(&policies(), &named());
+    let text = super::markup(&policies(), &named(), Markup::Markdown);
     insta::assert_snapshot!("policies_to_paste", text);
 }
 
@@ -209,7 +210,7 @@ fn the_mean_is_beside_the_median_on_request() {
     assert!(!text(&two_file_systems(), plain(200)).contains("mean"));
     let text = super::text(&two_file_systems(), &shown, plain(200));
     assert!(text.contains(mean), "{text}");
-    assert!(super::markdown(&two_file_systems(), &shown).contains(mean));
+    assert!(super::markup(&two_file_systems(), &shown, Markup::Markdown).contains(mean));
     // (655 + 671 + 691) / 3
     let row = &two_file_systems().rows[0].baseline;
     assert_eq!(shown.mean_of(&row.values), Some(2017.0 / 3.0));

@@ -12,6 +12,7 @@ use super::figures::{limit, median, p, ratio, times, value_in};
 use super::footnotes::{Footnotes, MARKED};
 use super::statements::{Claims, claims};
 use super::words::{Counts, amount, in_words, no_verdict, row_name, short, summary_counts};
+use crate::ordered::distinct;
 use crate::style::{Paint, sanitize};
 
 /// All texts, in the order in which they are printed, without control characters.
@@ -466,18 +467,13 @@ fn shared(comparison: &Comparison) -> Vec<String> {
 
 /// `file system (the axis)`, `mount options (noatime against relatime)`, each name once.
 fn differing(differs: &[Difference]) -> Vec<String> {
-    let mut texts: Vec<String> = Vec::new();
-    for difference in differs {
-        let text = match (difference.axis, &difference.values) {
-            (true, _) => format!("{} (the axis)", difference.name),
-            (false, values) => in_words(&difference.name, values),
+    distinct(differs.iter().map(|difference| {
+        let text = match difference.axis {
+            true => format!("{} (the axis)", difference.name),
+            false => in_words(&difference.name, &difference.values),
         };
-        let text = sanitize(&text);
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
-    texts
+        sanitize(&text)
+    }))
 }
 
 #[cfg(test)]
@@ -486,7 +482,7 @@ mod tests {
 
     #[test]
     fn facts_of_a_group_have_one_name() {
-        let mut comparison = super::super::samples::two_file_systems();
+        let mut comparison = crate::compare::tests::samples::two_file_systems();
         let mut shared = |names: &str, differs: Vec<Difference>, unknown: &[&str]| {
             comparison.same = names.split(' ').map(str::to_owned).collect();
             comparison.differs = differs;
@@ -494,7 +490,7 @@ mod tests {
             super::shared(&comparison).join(" ")
         };
         let all = "bs depth direct engine jobs rw";
-        let mut rwmixread = super::super::samples::file_system_axis();
+        let mut rwmixread = crate::compare::tests::samples::file_system_axis();
         assert_eq!(shared(all, vec![rwmixread.clone()], &[]), "workload");
         rwmixread.class = FactClass::Workload;
         assert_eq!(

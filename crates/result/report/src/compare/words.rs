@@ -7,6 +7,7 @@ use iodyno_model::{
 use iodyno_units::percent;
 
 use super::figures::{change, p_is, possible_p, ratio};
+use crate::ordered::entry;
 use crate::style::sanitize;
 
 /// A verdict in one line, without the candidate's name: `FASTER 1.66× [1.45, 1.90], 10 rounds, p=0.002`.
@@ -19,20 +20,16 @@ pub fn verdict_words(cell: &CandidateResult) -> String {
 /// The primary verdicts as self-contained sentences: one for each, or for rows that have the same one.
 pub fn sentences(comparison: &Comparison) -> Vec<String> {
     let baseline = comparison.columns.first().map_or("", String::as_str);
-    let mut found: Vec<(Vec<String>, String)> = Vec::new();
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
     let rows = comparison.rows.iter();
     for row in rows.filter(|row| !row.exploratory && !row.no_difference) {
         let mut name = row_name(row, &comparison.question);
         name.retain(|part| !part.is_empty());
         for cell in &row.cells {
-            let text = sentence(cell, baseline);
-            match found.iter_mut().find(|(_, known)| *known == text) {
-                Some((names, _)) => names.push(name.join(" ")),
-                None => found.push((vec![name.join(" ")], text)),
-            }
+            entry(&mut found, sentence(cell, baseline)).push(name.join(" "));
         }
     }
-    let texts = found.into_iter().map(|(mut names, text)| {
+    let texts = found.into_iter().map(|(text, mut names)| {
         names.retain(|name| !name.is_empty());
         match names.is_empty() {
             true => text,

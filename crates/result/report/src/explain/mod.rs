@@ -15,6 +15,7 @@ pub use json::json;
 pub use words::headline;
 
 use crate::compare::contradiction;
+use crate::ordered::entry;
 use crate::style::{Paint, Style, trimmed};
 use crate::table::{Cell, Column, Markup, Table};
 use words::{
@@ -54,36 +55,18 @@ pub fn text(explanation: &Explanation, style: Style) -> String {
     trimmed(&style.plain(&text))
 }
 
-/// The same in GitHub's Markdown. Ends with a newline.
-pub fn markdown(explanation: &Explanation) -> String {
-    draw(explanation, Markup::Markdown)
-}
-
-/// The same as an AsciiDoc text. Ends with a newline.
-pub fn asciidoc(explanation: &Explanation) -> String {
-    draw(explanation, Markup::AsciiDoc)
-}
-
-/// The same as HTML for the body of a page. Ends with a newline.
-pub fn html(explanation: &Explanation) -> String {
-    draw(explanation, Markup::Html)
-}
-
-fn draw(explanation: &Explanation, markup: Markup) -> String {
+/// The same in markup. Ends with a newline.
+pub fn markup(explanation: &Explanation, markup: Markup) -> String {
     let mut blocks = Vec::new();
     // Markup has no place for text between the rows of a table.
     let Arranged { sections, remarks } = arranged(explanation, false);
-    let list = |remarks: &[String]| -> Option<String> {
-        let remarks: Vec<String> = remarks.iter().map(|text| markup.escape(text)).collect();
-        (!remarks.is_empty()).then(|| markup.list(&remarks))
-    };
     for section in &sections {
         let title = markup.strong(&markup.escape(&section.title));
         blocks.push(markup.paragraph(&[title, markup.escape(&section.sentence)]));
         blocks.extend(section.tables.iter().map(|table| table.markup(markup)));
-        blocks.extend(list(&section.remarks));
+        blocks.extend(markup.list(&section.remarks));
     }
-    blocks.extend(list(&remarks));
+    blocks.extend(markup.list(&remarks));
     blocks.join("\n")
 }
 
@@ -119,11 +102,7 @@ fn arranged(explanation: &Explanation, between: bool) -> Arranged {
     // Comparisons that nothing can explain, by the reason.
     let mut without: Vec<(Vec<String>, usize)> = Vec::new();
     for it in alone.iter().filter(|it| it.without.is_some()) {
-        let lines = unexplainable(it);
-        match without.iter_mut().find(|(known, _)| *known == lines) {
-            Some((_, count)) => *count += 1,
-            None => without.push((lines, 1)),
-        }
+        *entry(&mut without, unexplainable(it)) += 1;
     }
     without.retain(|(_, count)| *count > 1);
     let together = |it: &Explained| without.iter().any(|(lines, _)| *lines == unexplainable(it));

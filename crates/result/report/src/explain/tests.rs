@@ -3,7 +3,8 @@ use iodyno_model::{
     Explanation, Metric, Pairing, SeriesUnit, Term, TooFew, Verdict,
 };
 
-use super::{asciidoc, html, json, markdown, reasons, text};
+use super::{json, markup, reasons, text};
+use crate::Markup::{AsciiDoc, Html, Markdown};
 use crate::Style;
 use crate::style::width;
 
@@ -126,10 +127,10 @@ fn the_sentence_names_the_largest_part_its_share_and_candidates() {
 fn candidate_causes_are_in_the_tables_of_all_forms() {
     let causes = "time of a read at the devices; candidate causes: delay.read: none → 3.00 ms";
     let of_all = explanation();
-    for markup in [markdown(&of_all), asciidoc(&of_all), html(&of_all)] {
+    for markup in [Markdown, AsciiDoc, Html].map(|it| markup(&of_all, it)) {
         assert!(markup.contains(causes), "{markup}");
     }
-    assert!(html(&of_all).contains(">80.0&nbsp;µs</td>"));
+    assert!(markup(&of_all, Html).contains(">80.0&nbsp;µs</td>"));
 }
 
 #[test]
@@ -150,7 +151,7 @@ fn a_ratio_without_reasons_is_unexplained_in_every_form() {
     let expected = "zfs <b> is 0.360×: unexplained, nothing that was measured accounts for it; the largest part is time of a \
                     read at the devices";
     assert!(text(&all, style(200)).contains(expected));
-    assert!(markdown(&all).contains("unexplained, nothing"));
+    assert!(markup(&all, Markdown).contains("unexplained, nothing"));
     let document: serde_json::Value = serde_json::from_str(&json(&all)).unwrap();
     assert_eq!(document["schema"], "iodyno.explanation/1");
     let headline = document["comparisons"][0]["headline"].as_str().unwrap();
@@ -160,7 +161,7 @@ fn a_ratio_without_reasons_is_unexplained_in_every_form() {
 
 #[test]
 fn names_cannot_become_markup() {
-    let page = html(&explanation());
+    let page = markup(&explanation(), Html);
     assert!(
         page.contains("zfs &lt;b&gt;") && !page.contains("<b>"),
         "{page}"
@@ -248,7 +249,7 @@ fn a_family_has_one_section_and_members_with_another_reason_their_own() {
     let why = reasons(&family(), style(400));
     assert_eq!(why.lines().count(), 2, "{why}");
     assert!(why.starts_with(&format!("why: psync: {sentence}")), "{why}");
-    for markup in [markdown(&family()), html(&family())] {
+    for markup in [Markdown, Html].map(|it| markup(&family(), it)) {
         assert!(
             markup.contains("is the first reason in 2 of 3 workloads"),
             "{markup}"

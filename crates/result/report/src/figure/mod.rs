@@ -84,6 +84,23 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// A figure without notes, whose panels have their own axes; `None` without panels.
+    pub(crate) fn new(
+        kind: Kind,
+        title: impl Into<String>,
+        caption: impl Into<String>,
+        panels: Vec<Panel>,
+    ) -> Option<Figure> {
+        (!panels.is_empty()).then(|| Figure {
+            kind,
+            title: title.into(),
+            caption: caption.into(),
+            notes: Vec::new(),
+            shared_x: false,
+            panels,
+        })
+    }
+
     /// Whether curves have a legend also where a panel has a single one: the figure has several sides, or colours that
     /// mean something.
     pub(crate) fn has_sides(&self) -> bool {
@@ -148,14 +165,13 @@ pub struct Panel {
 }
 
 impl Panel {
-    /// Converts the points of curves from stored units (ns, bytes) to those of the axes. Omits points that an axis
-    /// cannot show.
-    pub(crate) fn in_units_of_axes(&mut self) {
-        let (x, y) = (&self.x, &self.y);
-        for curve in &mut self.curves {
+    /// Curves with points in stored units (ns, bytes), which are converted to those of the axes. Omits points that an
+    /// axis cannot show.
+    pub(crate) fn of(title: impl Into<String>, x: Axis, y: Axis, mut curves: Vec<Curve>) -> Panel {
+        for curve in &mut curves {
             let along = match curve.form {
-                Form::Intervals => x,
-                _ => y,
+                Form::Intervals => &x,
+                _ => &y,
             };
             let points = std::mem::take(&mut curve.points).into_iter();
             let places = points.filter_map(|point| {
@@ -169,6 +185,22 @@ impl Panel {
                 })
             });
             curve.points = places.collect();
+        }
+        Panel {
+            title: title.into(),
+            x,
+            y,
+            curves,
+            cells: None,
+            marks: Vec::new(),
+        }
+    }
+
+    /// The same with marks.
+    pub(crate) fn marked(self, marks: impl IntoIterator<Item = Mark>) -> Panel {
+        Panel {
+            marks: marks.into_iter().collect(),
+            ..self
         }
     }
 }
@@ -250,6 +282,18 @@ pub struct Mark {
     pub to: f64,
     /// Description; empty: none.
     pub text: String,
+}
+
+impl Mark {
+    /// A period or an instant on the horizontal axis.
+    pub(crate) fn along_x(from: f64, to: f64, text: impl Into<String>) -> Mark {
+        Mark {
+            vertical_axis: false,
+            from,
+            to,
+            text: text.into(),
+        }
+    }
 }
 
 /// Red, green, blue.

@@ -41,7 +41,7 @@ pub enum Content {
     List(Vec<String>),
     /// Text with its line breaks, as on a terminal.
     Preformatted(String),
-    /// A table in HTML, as [`crate::compare::html`] writes it, and the same in Markdown for the clipboard.
+    /// A table in HTML, and the same in Markdown for the clipboard.
     Table {
         /// Escaped HTML.
         html: String,
@@ -50,6 +50,16 @@ pub enum Content {
     },
     /// A figure.
     Figure(Figure),
+}
+
+impl Content {
+    /// What is drawn as a table.
+    pub fn table(drawn: impl Fn(crate::Markup) -> String) -> Content {
+        Content::Table {
+            html: drawn(crate::Markup::Html),
+            markdown: drawn(crate::Markup::Markdown),
+        }
+    }
 }
 
 /// No network.

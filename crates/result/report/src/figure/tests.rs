@@ -388,7 +388,7 @@ fn names_cannot_become_markup() {
         Content::List(vec![NAME.to_owned()]),
         Content::Preformatted(NAME.to_owned()),
         Content::Table {
-            html: crate::compare::html(&comparison, &Default::default()),
+            html: crate::compare::markup(&comparison, &Default::default(), crate::Markup::Html),
             markdown: NAME.to_owned(),
         },
     ];

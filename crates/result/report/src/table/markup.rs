@@ -6,9 +6,10 @@ use crate::style::{safe_text, sanitize};
 
 /// A markup language, with functions for texts, lists and tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Markup {
+pub enum Markup {
     /// GitHub's Markdown.
     Markdown,
+    /// AsciiDoc.
     AsciiDoc,
     /// A part of the body of a page.
     Html,
@@ -45,7 +46,7 @@ impl Markup {
     }
 
     /// Lines unchanged, in a block that they cannot end.
-    pub(crate) fn block(self, text: &str) -> String {
+    pub fn block(self, text: &str) -> String {
         let text = safe_text(text, false);
         let text = text.trim_end_matches('\n');
         let longest = |mark: char| {
@@ -74,18 +75,18 @@ impl Markup {
         }
     }
 
-    /// Escaped texts as a list.
-    pub(crate) fn list(self, items: &[String]) -> String {
-        let bullet = match self {
-            Markup::Markdown => '-',
-            Markup::AsciiDoc => '*',
-            Markup::Html => {
-                let items = items.iter().map(|item| format!("<li>{item}</li>\n"));
-                return format!("<ul>\n{}</ul>\n", items.collect::<String>());
-            }
+    /// Texts as a list, escaped; `None` without any.
+    pub(crate) fn list(self, items: impl IntoIterator<Item = impl AsRef<str>>) -> Option<String> {
+        let items = items.into_iter().map(|item| self.escape(item.as_ref()));
+        let items: String = match self {
+            Markup::Markdown => items.map(|item| format!("- {item}\n")).collect(),
+            Markup::AsciiDoc => items.map(|item| format!("* {item}\n")).collect(),
+            Markup::Html => items.map(|item| format!("<li>{item}</li>\n")).collect(),
         };
-        let items = items.iter();
-        items.map(|item| format!("{bullet} {item}\n")).collect()
+        (!items.is_empty()).then(|| match self {
+            Markup::Html => format!("<ul>\n{items}</ul>\n"),
+            _ => items,
+        })
     }
 }
 
@@ -98,11 +99,8 @@ const NUMBER: usize = 12;
 impl Table {
     /// Headings and rows in a markup language; units and texts between rows are left out. Ends with a newline.
     pub(crate) fn markup(&self, markup: Markup) -> String {
-        let heads = self
-            .columns
-            .iter()
-            .map(|column| markup.escape(&column.head));
-        let heads: Vec<String> = heads.collect();
+        let heads = self.columns.iter();
+        let heads: Vec<String> = heads.map(|it| markup.escape(&it.head)).collect();
         let escaped = |cells: &[Cell]| -> Vec<String> {
             let cells = cells.iter();
             cells.map(|cell| markup.escape(&cell.text)).collect()

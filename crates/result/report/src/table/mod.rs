@@ -12,7 +12,7 @@ mod markup;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use markup::Markup;
+pub use markup::Markup;
 
 use crate::style::{Paint, Style, cut, ended, left, right, sanitize, shortened, width};
 

@@ -7,6 +7,7 @@ use iodyno_model::{
 use iodyno_units::{Bytes, Rate, counted};
 
 use super::{join, operations};
+use crate::ordered::distinct;
 use crate::style::{Paint, Style, sanitize};
 
 /// The lines above the table.
@@ -47,22 +48,22 @@ fn clock(workload: &Workload) -> &'static str {
 
 /// The line above a group's rows, if there are several groups.
 pub(super) fn group(workload: &Workload, group: &GroupSummary) -> String {
-    let mut names: Vec<String> = Vec::new();
-    for job in &group.jobs {
-        let name = workload.jobs.get(*job as usize);
-        let name = name.map_or("?".to_owned(), |job| sanitize(&job.name));
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    if names.len() > 3 {
-        let more = names.len() - 2;
-        names.truncate(2);
-        names.push(format!("{more} more"));
-    }
-    let names = join(names.into_iter(), ", ");
+    let jobs = group.jobs.iter();
+    let jobs = jobs.map(|job| workload.jobs.get(*job as usize));
+    let names = some(jobs.map(|job| job.map_or("?".to_owned(), |job| sanitize(&job.name))));
     let pieces = std::iter::once(names).chain(group_pieces(workload, group));
     join(pieces, "  ")
+}
+
+/// Each of equal texts once: at most three, or two and the number of the others.
+fn some(texts: impl Iterator<Item = String>) -> String {
+    let mut texts = distinct(texts.filter(|text| !text.is_empty()));
+    if texts.len() > 3 {
+        let more = texts.len() - 2;
+        texts.truncate(2);
+        texts.push(format!("{more} more"));
+    }
+    texts.join(", ")
 }
 
 fn group_pieces(workload: &Workload, group: &GroupSummary) -> Vec<String> {
@@ -86,13 +87,8 @@ fn group_pieces(workload: &Workload, group: &GroupSummary) -> Vec<String> {
     if group.clones > 1 {
         pieces.push(format!("{} workers", group.clones));
     }
-    let mut kinds: Vec<String> = Vec::new();
-    for kind in jobs.iter().map(|(job, blocks)| kind(job, blocks, group)) {
-        if !kinds.contains(&kind) {
-            kinds.push(kind);
-        }
-    }
-    pieces.push(join(kinds.into_iter(), " + "));
+    let kinds = jobs.iter().map(|(job, blocks)| kind(job, blocks, group));
+    pieces.push(join(distinct(kinds).into_iter(), " + "));
     pieces.push(match (group.region_bytes, jobs.as_slice()) {
         (0, [(_, blocks), ..]) => blocks.extent.size.map_or(String::new(), amount),
         (0, []) => String::new(),
@@ -224,22 +220,9 @@ fn rate(job: &Job, access: &Access) -> String {
 
 /// `ext4 on vda`; several targets are listed.
 fn targets(trial: &Trial) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    let infos = trial
-        .parts
-        .iter()
-        .flat_map(|part| &part.environment.targets);
-    for text in infos.map(target) {
-        if !text.is_empty() && !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
-    if texts.len() > 3 {
-        let more = texts.len() - 2;
-        texts.truncate(2);
-        texts.push(format!("{more} more"));
-    }
-    join(texts.into_iter(), ", ")
+    let parts = trial.parts.iter();
+    let infos = parts.flat_map(|part| &part.environment.targets);
+    some(infos.map(target))
 }
 
 fn target(info: &TargetInfo) -> String {

@@ -22,6 +22,7 @@ pub use remarks::{on_set_up, remarks};
 use remarks::Detail;
 
 use crate::operations::{Cycles, came_to_its_end, completion_ns, cycles, longest};
+use crate::ordered::entry;
 use crate::style::{Style, left, sanitize, trimmed};
 use crate::{course, spark, sysbench};
 
@@ -187,10 +188,7 @@ fn steady_words(result: &SteadyResult) -> String {
 fn ended(summary: &Summary) -> Option<String> {
     let mut all: Vec<(EndedBy, u32)> = Vec::new();
     for (by, count) in summary.groups.iter().flat_map(|group| &group.ended) {
-        match all.iter_mut().find(|(known, _)| known == by) {
-            Some((_, sum)) => *sum += count,
-            None => all.push((*by, *count)),
-        }
+        *entry(&mut all, *by) += count;
     }
     let word = |by: &EndedBy| match by {
         EndedBy::Runtime => "runtime",

@@ -5,6 +5,7 @@
 
 use iodyno_model::{Finding, FindingKind, Outcome, Trial, Weight};
 
+use crate::ordered::distinct;
 use crate::style::{Paint, Style, trimmed};
 
 /// How much detail of a finding is printed.
@@ -55,13 +56,8 @@ pub fn on_set_up(finding: &Finding) -> bool {
 
 /// `notes: too few ops for the tail, compressible data (details: iodyno show)`; empty without such notes.
 fn kinds_of_notes(findings: &[Finding], style: Style) -> String {
-    let mut kinds: Vec<&str> = Vec::new();
-    for finding in findings.iter().filter(|one| on_set_up(one)) {
-        let words = finding.kind.words();
-        if !kinds.contains(&words) {
-            kinds.push(words);
-        }
-    }
+    let kinds = findings.iter().filter(|one| on_set_up(one));
+    let kinds = distinct(kinds.map(|finding| finding.kind.words()));
     match kinds.is_empty() {
         true => String::new(),
         false => {

@@ -65,41 +65,39 @@ pub fn verdicts(comparison: &Comparison) -> Option<Figure> {
             names.push(name);
         }
     }
-    if names.is_empty() {
-        return None;
-    }
+    let more = left_out(all, names.len(), "row");
     let margin = comparison.question.margin;
     let baseline = comparison.columns.first().cloned().unwrap_or_default();
     let of = match comparison.columns.as_slice() {
         [_, candidate] => format!("{candidate} ÷ {baseline}"),
         _ => format!("candidate ÷ {baseline}"),
     };
-    Some(Figure {
-        kind: Kind::Verdicts,
-        title: format!("Speed ratio {of}"),
-        caption: format!(
+    let curves = curves.into_iter().filter(|it| !it.points.is_empty());
+    // Not converted: the axes have no units.
+    let panel = Panel {
+        curves: curves.collect(),
+        ..Panel::of(
+            "",
+            Axis::plain(format!("speed ratio {of}"), Scale::Log),
+            Axis::plain("", Scale::Names(names)),
+            Vec::new(),
+        )
+    };
+    let panel = panel.marked([
+        Mark::along_x(1.0 / (1.0 + margin), 1.0 + margin, ""),
+        Mark::along_x(1.0, 1.0, ""),
+    ]);
+    let figure = Figure::new(
+        Kind::Verdicts,
+        format!("Speed ratio {of}"),
+        format!(
             "Above 1 the candidate is better, whether the metric is a rate or a time. Lines are confidence intervals; the shaded \
-             range is the margin of {}. A point without a line has no interval.{}",
-            percent(margin),
-            left_out(all, names.len(), "row")
+             range is the margin of {}. A point without a line has no interval.{more}",
+            percent(margin)
         ),
-        notes: Vec::new(),
-        shared_x: false,
-        panels: vec![Panel {
-            title: String::new(),
-            x: Axis::plain(format!("speed ratio {of}"), Scale::Log),
-            y: Axis::plain("", Scale::Names(names)),
-            curves: curves
-                .into_iter()
-                .filter(|it| !it.points.is_empty())
-                .collect(),
-            cells: None,
-            marks: vec![
-                mark(1.0 / (1.0 + margin), 1.0 + margin, ""),
-                mark(1.0, 1.0, ""),
-            ],
-        }],
-    })
+        vec![panel],
+    );
+    figure.filter(|_| all > 0)
 }
 
 /// The value of each trial that counts, by its round: one panel for each row, one colour for each column. Trials
@@ -108,6 +106,7 @@ pub fn verdicts(comparison: &Comparison) -> Option<Figure> {
 pub fn trials(comparison: &Comparison, trials: &[Observation]) -> Option<Figure> {
     let metrics = metrics_differ(comparison);
     let rounds = trials.iter().any(|trial| trial.round.is_some());
+    let turn = if rounds { "round" } else { "trial" };
     let question = &comparison.question;
     let rows = comparison.rows.iter().filter(|row| !row.family);
     let mut panels = Vec::new();
@@ -128,14 +127,10 @@ pub fn trials(comparison: &Comparison, trials: &[Observation]) -> Option<Figure>
             let mut points: Vec<Point> = found
                 .enumerate()
                 .map(|(place, (round, size))| {
-                    let x = f64::from(round.map_or(place as u32, |round| round) + 1);
+                    let x = f64::from(round.unwrap_or(place as u32) + 1);
                     largest = largest.max(size);
                     Point {
-                        text: format!(
-                            "{column}, {} {x}: {}",
-                            if rounds { "round" } else { "trial" },
-                            value(&row.metric, size)
-                        ),
+                        text: format!("{column}, {turn} {x}: {}", value(&row.metric, size)),
                         ..Point::new(x, size)
                     }
                 })
@@ -158,35 +153,21 @@ pub fn trials(comparison: &Comparison, trials: &[Observation]) -> Option<Figure>
             continue;
         }
         let y = Axis::of_metric(&row.metric, largest);
-        let mut panel = Panel {
-            title: format!("{} ({})", row_name(row, metrics), better(&row.metric)),
-            x: Axis::plain(if rounds { "round" } else { "trial" }, Scale::Whole),
-            y,
-            curves,
-            cells: None,
-            marks: Vec::new(),
-        };
-        panel.in_units_of_axes();
-        panels.push(panel);
+        let title = format!("{} ({})", row_name(row, metrics), better(&row.metric));
+        panels.push(Panel::of(title, Axis::plain(turn, Scale::Whole), y, curves));
     }
-    (!panels.is_empty()).then(|| Figure {
-        kind: Kind::Trials,
-        title: match rounds {
-            true => "Every trial, by round".to_owned(),
-            false => "Every trial".to_owned(),
-        },
-        caption: format!(
-            "{}{}",
-            match rounds {
-                true => "A slope is a drift of the host or of the storage; verdicts compare the trials of the same round with each other.",
-                false => "The trials are in the order in which they were read.",
-            },
-            left_out(all, panels.len(), "row")
+    let more = left_out(all, panels.len(), "row");
+    let (title, caption) = match rounds {
+        true => (
+            "Every trial, by round",
+            "A slope is a drift of the host or of the storage; verdicts compare the trials of the same round with each other.",
         ),
-        notes: Vec::new(),
-        shared_x: false,
-        panels,
-    })
+        false => (
+            "Every trial",
+            "The trials are in the order in which they were read.",
+        ),
+    };
+    Figure::new(Kind::Trials, title, format!("{caption}{more}"), panels)
 }
 
 fn metrics_differ(comparison: &Comparison) -> bool {
@@ -204,13 +185,4 @@ fn row_name(row: &ComparedRow, metrics: bool) -> String {
         name += " (exploratory)";
     }
     name
-}
-
-fn mark(from: f64, to: f64, text: &str) -> Mark {
-    Mark {
-        vertical_axis: false,
-        from,
-        to,
-        text: text.to_owned(),
-    }
 }

@@ -2,61 +2,43 @@
 
 use iodyno_model::{AxisCurve, Estimated, SearchAnswer, SeriesUnit};
 
-use super::{MOST_PANELS, left_out, value};
+use super::{MOST_PANELS, left_out, panels_of, value};
 use crate::figure::axis::better;
 use crate::figure::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
 
 /// The medians with their intervals, one panel for each axis and metric. `None` without curves.
 pub fn curve(curves: &[AxisCurve]) -> Option<Figure> {
-    let mut panels: Vec<(&AxisCurve, Vec<&AxisCurve>)> = Vec::new();
-    for it in curves {
-        let known = |(first, _): &&mut (&AxisCurve, Vec<&AxisCurve>)| {
-            first.axis == it.axis && first.metric == it.metric
-        };
-        match panels.iter_mut().find(known) {
-            Some((_, own)) => own.push(it),
-            None => panels.push((it, vec![it])),
-        }
-    }
-    let all = panels.len();
-    panels.truncate(MOST_PANELS);
-    let shown = panels.len();
-    let panels: Vec<Panel> = panels
-        .into_iter()
-        .map(|(first, own)| panel(first, &own))
-        .collect();
-    (!panels.is_empty()).then(|| Figure {
-        kind: Kind::Curve,
-        title: "Results over the axes of the experiment".to_owned(),
-        caption: format!(
+    let (panels, all) = panels_of(curves, |it| (&it.axis, &it.metric), panel);
+    let more = left_out(all, panels.len(), "axis");
+    Figure::new(
+        Kind::Curve,
+        "Results over the axes of the experiment",
+        format!(
             "Medians with their confidence intervals. A vertical line is a knee: the point farthest from the straight line between \
-             the ends.{}",
-            left_out(all, shown, "axis")
+             the ends.{more}"
         ),
-        notes: Vec::new(),
-        shared_x: false,
         panels,
-    })
+    )
 }
 
 /// The loads that searches tried: the bounded metric over the load, one panel for each. `None` without searches.
 pub fn search(answers: &[SearchAnswer]) -> Option<Figure> {
-    let mut panels: Vec<&SearchAnswer> = answers.iter().filter(|it| !it.curve.is_empty()).collect();
-    let all = panels.len();
-    panels.truncate(MOST_PANELS);
-    let shown = panels.len();
-    (!panels.is_empty()).then(|| Figure {
-        kind: Kind::Curve,
-        title: "Loads that the searches tried".to_owned(),
-        caption: format!(
+    let drawn: Vec<&SearchAnswer> = answers.iter().filter(|it| !it.curve.is_empty()).collect();
+    let panels: Vec<Panel> = drawn
+        .iter()
+        .take(MOST_PANELS)
+        .map(|it| searched(it))
+        .collect();
+    let more = left_out(drawn.len(), panels.len(), "search");
+    Figure::new(
+        Kind::Curve,
+        "Loads that the searches tried",
+        format!(
             "Medians of the bounded metric at each load. The horizontal line is the bound. The vertical marks are the highest load that keeps it \
-             in most trials, with its interval, and the knee: the load with the largest ratio of rate to mean latency, up to its neighbours.{}",
-            left_out(all, shown, "search")
+             in most trials, with its interval, and the knee: the load with the largest ratio of rate to mean latency, up to its neighbours.{more}"
         ),
-        notes: Vec::new(),
-        shared_x: false,
-        panels: panels.into_iter().map(searched).collect(),
-    })
+        panels,
+    )
 }
 
 fn searched(answer: &SearchAnswer) -> Panel {
@@ -70,59 +52,38 @@ fn searched(answer: &SearchAnswer) -> Panel {
     let values = points.clone().filter_map(|point| point.value);
     let values = values.chain([bound.limit]);
     let y = Axis::of_unit(&bound.metric, unit, values.clone().fold(0.0, f64::max));
-    let mut panel = Panel {
-        title: format!("{} on {}", answer.workload, answer.configuration),
-        x: Axis::plain(
-            search.axis.name(),
-            scale(points.clone().map(|point| point.load)),
-        ),
-        y: match scale(values) {
-            Scale::Log => y.log(),
-            _ => y.zero(),
-        },
-        curves: vec![Curve {
-            name: answer.configuration.clone(),
-            colour: 0,
-            form: Form::Measured,
-            points: points
-                .filter_map(|point| {
-                    let text = format!(
-                        "{} {}: kept in {} of {} trials",
-                        search.axis.name(),
-                        point.load,
-                        point.kept,
-                        point.kept + point.lost
-                    );
-                    Some(Point {
-                        text,
-                        ..Point::new(point.load, point.value?)
-                    })
-                })
-                .collect(),
-        }],
-        cells: None,
-        marks: Vec::new(),
+    let y = match scale(values) {
+        Scale::Log => y.log(),
+        _ => y.zero(),
     };
-    panel.in_units_of_axes();
-    let mark = |vertical_axis, (from, to), text: &str| Mark {
-        vertical_axis,
-        from,
-        to,
-        text: text.to_owned(),
+    let axis = search.axis.name();
+    let x = Axis::plain(axis, scale(points.clone().map(|point| point.load)));
+    let points = points.filter_map(|point| {
+        let (load, kept, all) = (point.load, point.kept, point.kept + point.lost);
+        Some(Point {
+            text: format!("{axis} {load}: kept in {kept} of {all} trials"),
+            ..Point::new(load, point.value?)
+        })
+    });
+    let curve = Curve {
+        name: answer.configuration.clone(),
+        colour: 0,
+        form: Form::Measured,
+        points: points.collect(),
     };
-    let limit = panel.y.place(bound.limit);
-    let limit = limit.map(|at| mark(true, (at, at), "bound"));
+    let limit = y.place(bound.limit).map(|at| Mark {
+        vertical_axis: true,
+        ..Mark::along_x(at, at, "bound")
+    });
     let load = |found: &Option<Estimated>, what: &str| {
         let found = found.as_ref()?;
-        let span = found.interval.unwrap_or((found.value, found.value));
-        Some(mark(false, span, what))
+        let (from, to) = found.interval.unwrap_or((found.value, found.value));
+        Some(Mark::along_x(from, to, what))
     };
     let loads = [load(&answer.knee, "knee"), load(&answer.highest, "highest")];
-    panel.marks = limit
-        .into_iter()
-        .chain(loads.into_iter().flatten())
-        .collect();
-    panel
+    let title = format!("{} on {}", answer.workload, answer.configuration);
+    let marks = limit.into_iter().chain(loads.into_iter().flatten());
+    Panel::of(title, x, y, vec![curve]).marked(marks)
 }
 
 /// Logarithmic if values span more than a factor of eight, as depths and sizes do.
@@ -135,7 +96,8 @@ fn scale(values: impl Iterator<Item = f64> + Clone) -> Scale {
     }
 }
 
-fn panel(first: &AxisCurve, own: &[&AxisCurve]) -> Panel {
+fn panel(own: &[&AxisCurve]) -> Panel {
+    let (axis, metric) = (&own[0].axis, &own[0].metric);
     let points = || own.iter().flat_map(|it| &it.points);
     let heights = points().map(|point| point.median.interval.map_or(point.median.value, |it| it.1));
     let largest = heights.fold(0.0, f64::max);
@@ -160,27 +122,14 @@ fn panel(first: &AxisCurve, own: &[&AxisCurve]) -> Panel {
     });
     let knees = own.iter().filter_map(|it| {
         let point = it.points.get(it.knee?)?;
-        Some(Mark {
-            vertical_axis: false,
-            from: point.value,
-            to: point.value,
-            text: format!("knee of {} at {}", it.name, point.text),
-        })
+        let text = format!("knee of {} at {}", it.name, point.text);
+        Some(Mark::along_x(point.value, point.value, text))
     });
-    let mut panel = Panel {
-        title: format!(
-            "{} over {} ({})",
-            first.metric.name,
-            first.axis,
-            better(&first.metric)
-        ),
-        x: Axis::plain(first.axis.clone(), scale(points().map(|point| point.value))),
-        y: Axis::of_metric(&first.metric, largest).zero(),
-        curves: curves.collect(),
-        cells: None,
-        marks: Vec::new(),
-    };
-    panel.in_units_of_axes();
-    panel.marks = knees.collect();
-    panel
+    Panel::of(
+        format!("{} over {axis} ({})", metric.name, better(metric)),
+        Axis::plain(axis, scale(points().map(|point| point.value))),
+        Axis::of_metric(metric, largest).zero(),
+        curves.collect(),
+    )
+    .marked(knees)
 }

@@ -18,16 +18,18 @@ pub fn history(histories: &[History]) -> Option<Figure> {
         let all = changes.chain(drifts).chain([newest_words(it)]);
         all.map(|words| format!("{}: {words}", name(it)))
     });
-    (!panels.is_empty()).then(|| Figure {
-        kind: Kind::History,
-        title: "Results over runs of the same work on the same target and host".to_owned(),
-        caption: format!(
-            "Medians of the runs with their confidence intervals, in the order of time. A vertical line is a change of level.{}",
-            left_out(long.len(), panels.len(), "history")
+    let more = left_out(long.len(), panels.len(), "history");
+    let figure = Figure::new(
+        Kind::History,
+        "Results over runs of the same work on the same target and host",
+        format!(
+            "Medians of the runs with their confidence intervals, in the order of time. A vertical line is a change of level.{more}"
         ),
-        notes: notes.collect(),
-        shared_x: false,
         panels,
+    )?;
+    Some(Figure {
+        notes: notes.collect(),
+        ..figure
     })
 }
 
@@ -55,27 +57,17 @@ fn panel(history: &History) -> Panel {
             text: format!("{}: {}", point.run, value(metric, point.median.value)),
         });
     let name = name(history);
-    let mut panel = Panel {
-        title: format!("{name}: {} ({})", metric.name, better(metric)),
-        x: Axis::plain("run, from the oldest", Scale::Whole),
-        y: Axis::of_metric(metric, tops.fold(0.0, f64::max)).zero(),
-        curves: vec![Curve {
-            name,
-            colour: 0,
-            form: Form::Measured,
-            points: points.collect(),
-        }],
-        cells: None,
-        marks: Vec::new(),
+    let title = format!("{name}: {} ({})", metric.name, better(metric));
+    let curve = Curve {
+        name,
+        colour: 0,
+        form: Form::Measured,
+        points: points.collect(),
     };
-    panel.in_units_of_axes();
-    panel.marks = (history.changes.iter())
-        .map(|change| Mark {
-            vertical_axis: false,
-            from: change.point as f64 + 0.5,
-            to: change.point as f64 + 0.5,
-            text: format!("{:.2}×", change.ratio),
-        })
-        .collect();
-    panel
+    let x = Axis::plain("run, from the oldest", Scale::Whole);
+    let y = Axis::of_metric(metric, tops.fold(0.0, f64::max)).zero();
+    Panel::of(title, x, y, vec![curve]).marked(history.changes.iter().map(|change| {
+        let at = change.point as f64 + 0.5;
+        Mark::along_x(at, at, format!("{:.2}×", change.ratio))
+    }))
 }

@@ -3,7 +3,7 @@
 use iodyno_model::{Direction, Frame, Histogram, SeriesUnit, Step};
 use iodyno_units::grouped;
 
-use super::{MOST_PANELS, left_out};
+use super::{left_out, panels_of};
 use crate::figure::axis::nines;
 use crate::figure::{Axis, Cells, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
 
@@ -35,46 +35,31 @@ pub struct Distribution {
 /// Cumulative distributions up to p99.99, limited to values with at least 10 ops above; one panel for each workload and
 /// direction. `None` without ops.
 pub fn latency(distributions: &[Distribution]) -> Option<Figure> {
-    let mut panels: Vec<(&str, Vec<&Distribution>)> = Vec::new();
-    for it in distributions.iter().filter(|it| !it.histogram.is_empty()) {
-        match panels.iter_mut().find(|(panel, _)| *panel == it.panel) {
-            Some((_, own)) => own.push(it),
-            None => panels.push((&it.panel, vec![it])),
-        }
-    }
-    let all = panels.len();
-    panels.truncate(MOST_PANELS);
-    let shown = panels.len();
-    let panels: Vec<Panel> = panels
-        .into_iter()
-        .map(|(title, own)| {
+    let drawn = distributions.iter().filter(|it| !it.histogram.is_empty());
+    let (panels, all) = panels_of(
+        drawn,
+        |it| &it.panel,
+        |own| {
             let typical = own.iter().map(|it| it.histogram.percentile_ns(50.0));
-            let typical = typical.max().unwrap_or(0);
-            let curves = own.iter().map(|it| cumulative(it));
-            let mut panel = Panel {
-                title: title.to_owned(),
-                x: Axis::of_unit("service latency", SeriesUnit::Nanos, typical as f64).log(),
-                y: Axis::plain("percentile", Scale::Nines),
-                curves: curves.collect(),
-                cells: None,
-                marks: Vec::new(),
-            };
-            panel.in_units_of_axes();
-            panel
-        })
-        .collect();
-    (!panels.is_empty()).then(|| Figure {
-        kind: Kind::Latency,
-        title: "Distribution of latency".to_owned(),
-        caption: format!(
+            let typical = typical.max().unwrap_or(0) as f64;
+            Panel::of(
+                &own[0].panel,
+                Axis::of_unit("service latency", SeriesUnit::Nanos, typical).log(),
+                Axis::plain("percentile", Scale::Nines),
+                own.iter().map(|it| cumulative(it)).collect(),
+            )
+        },
+    );
+    let more = left_out(all, panels.len(), "panel");
+    Figure::new(
+        Kind::Latency,
+        "Distribution of latency",
+        format!(
             "The share of ops that took at most this time, all trials together; each step upwards is one more nine. Further left is \
-             faster. Lines end where fewer than 10 ops are above.{}",
-            left_out(all, shown, "panel")
+             faster. Lines end where fewer than 10 ops are above.{more}"
         ),
-        notes: Vec::new(),
-        shared_x: false,
         panels,
-    })
+    )
 }
 
 fn cumulative(it: &Distribution) -> Curve {
@@ -151,30 +136,25 @@ pub fn heatmap(title: &str, direction: Direction, frames: &[Frame]) -> Option<Fi
         1 => String::new(),
         each => format!(" {} are combined in a column.", grouped(each as u64)),
     };
-    Some(Figure {
-        kind: Kind::Heatmap,
-        title: format!("Latency over time: {title}"),
-        caption: format!(
+    let panel = Panel {
+        cells: Some(Cells {
+            x,
+            y,
+            counts,
+            unit: "ops",
+        }),
+        ..Panel::of("", Axis::plain("time, s", Scale::Linear), axis, Vec::new())
+    };
+    Figure::new(
+        Kind::Heatmap,
+        format!("Latency over time: {title}"),
+        format!(
             "Ops of `{}` by the second in which they completed and by service latency. The colour is their number, on a logarithmic \
              scale.{combined}",
             direction.name()
         ),
-        notes: Vec::new(),
-        shared_x: false,
-        panels: vec![Panel {
-            title: String::new(),
-            x: Axis::plain("time, s", Scale::Linear),
-            y: axis,
-            curves: Vec::new(),
-            cells: Some(Cells {
-                x,
-                y,
-                counts,
-                unit: "ops",
-            }),
-            marks: ramp_of(&frames).map(ramp).into_iter().collect(),
-        }],
-    })
+        vec![panel.marked(ramp_of(&frames).map(ramp))],
+    )
 }
 
 /// Start and end of the ramp, ns.
@@ -186,10 +166,5 @@ pub(super) fn ramp_of(frames: &[Frame]) -> Option<(u64, u64)> {
 
 /// The time of the ramp.
 pub(super) fn ramp((from, to): (u64, u64)) -> Mark {
-    Mark {
-        vertical_axis: false,
-        from: from as f64 / 1e9,
-        to: to as f64 / 1e9,
-        text: "ramp".to_owned(),
-    }
+    Mark::along_x(from as f64 / 1e9, to as f64 / 1e9, "ramp")
 }

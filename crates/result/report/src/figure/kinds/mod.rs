@@ -17,6 +17,9 @@ pub use throughput::{Course, throughput};
 use iodyno_model::{Metric, Unit};
 use iodyno_units::{Bytes, Nanos, Rate, significant};
 
+use super::Panel;
+use crate::ordered::entry;
+
 /// Panels of a figure, at most; more would not be readable.
 pub const MOST_PANELS: usize = 12;
 
@@ -29,6 +32,22 @@ fn value(metric: &Metric, value: f64) -> String {
         Unit::Other(unit) if unit.is_empty() => significant(value).to_string(),
         Unit::Other(unit) => format!("{} {unit}", significant(value)),
     }
+}
+
+/// The panels of items with the same key, in the order of their first items; at most [`MOST_PANELS`], and the number of
+/// all.
+fn panels_of<'a, T: 'a, K: PartialEq>(
+    items: impl IntoIterator<Item = &'a T>,
+    key: impl Fn(&'a T) -> K,
+    drawn: impl Fn(&[&'a T]) -> Panel,
+) -> (Vec<Panel>, usize) {
+    let mut groups: Vec<(K, Vec<&T>)> = Vec::new();
+    for item in items {
+        entry(&mut groups, key(item)).push(item);
+    }
+    let panels = groups.iter().take(MOST_PANELS);
+    let panels = panels.map(|(_, own)| drawn(own)).collect();
+    (panels, groups.len())
 }
 
 /// `; 3 more are left out`, or nothing.

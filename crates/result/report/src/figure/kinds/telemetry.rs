@@ -4,6 +4,7 @@ use iodyno_model::{FigureTable, Finding, SeriesKind, SeriesUnit};
 
 use super::left_out;
 use crate::figure::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point};
+use crate::ordered::distinct;
 
 /// Panels of telemetry, at most.
 const MOST: usize = 16;
@@ -94,16 +95,19 @@ pub fn telemetry(title: &str, tables: &[FigureTable], findings: &[Finding]) -> O
     );
     let lines = panels.iter().flat_map(|panel| &panel.curves);
     let drawn = lines.map(|curve| curve.points.len()).max() > Some(1);
-    drawn.then(|| Figure {
-        kind: Kind::Telemetry,
-        title: format!("Host during the trial: {title}"),
-        caption: format!(
-            "Rates and means of each sample, with one cursor for all.{} Findings whose time is known have a number, which marks it.",
-            left_out(all, panels.len(), "figure")
+    let more = left_out(all, panels.len(), "figure");
+    let figure = Figure::new(
+        Kind::Telemetry,
+        format!("Host during the trial: {title}"),
+        format!(
+            "Rates and means of each sample, with one cursor for all.{more} Findings whose time is known have a number, which marks it."
         ),
+        panels,
+    );
+    figure.filter(|_| drawn).map(|figure| Figure {
         notes,
         shared_x: true,
-        panels,
+        ..figure
     })
 }
 
@@ -127,12 +131,7 @@ fn pins(findings: &[Finding]) -> Vec<Mark> {
             // Labels of one place would cover each other.
             match same {
                 Some(mark) => mark.text += &text,
-                None => marks.push(Mark {
-                    vertical_axis: false,
-                    from,
-                    to,
-                    text,
-                }),
+                None => marks.push(Mark::along_x(from, to, text)),
             }
         }
     }
@@ -141,13 +140,7 @@ fn pins(findings: &[Finding]) -> Vec<Mark> {
 
 /// The subjects of a table by their names, so that each has the same colour in all panels.
 fn subjects(table: &FigureTable) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for row in &table.rows {
-        if !names.contains(&row.subject.as_str()) {
-            names.push(&row.subject);
-        }
-    }
-    names
+    distinct(table.rows.iter().map(|row| row.subject.as_str()))
 }
 
 /// One figure of all subjects. `None` if all its values are unknown or 0.
@@ -189,29 +182,16 @@ fn panel(table: &FigureTable, column: usize, names: &[&str]) -> Option<Panel> {
             points,
         }
     });
-    let curves: Vec<Curve> = curves.collect();
+    let curves = curves.collect();
     let more = match all.saturating_sub(SUBJECTS) {
         0 => String::new(),
         _ => format!(" (the {SUBJECTS} largest of {all})"),
     };
     let axis = Axis::of_unit(&figure.name, figure.unit, largest).zero();
     // Their texts are in the notes: long ones would cover each other.
-    let marks = table.remarks.iter().map(|(at, _)| Mark {
-        vertical_axis: false,
-        from: *at as f64 / 1e9,
-        to: *at as f64 / 1e9,
-        text: String::new(),
-    });
-    let mut panel = Panel {
-        title: format!("{}: {}{more}", table.kind.name(), figure.name),
-        x: Axis::seconds("time"),
-        y: axis,
-        curves,
-        cells: None,
-        marks: Vec::new(),
-    };
-    panel.in_units_of_axes();
-    panel.marks = marks.collect();
-    debug_assert!(figure.unit != SeriesUnit::Number || panel.y.divisor == 1.0);
-    Some(panel)
+    let instants = table.remarks.iter().map(|(at, _)| *at as f64 / 1e9);
+    let marks = instants.map(|at| Mark::along_x(at, at, ""));
+    let title = format!("{}: {}{more}", table.kind.name(), figure.name);
+    debug_assert!(figure.unit != SeriesUnit::Number || axis.divisor == 1.0);
+    Some(Panel::of(title, Axis::seconds("time"), axis, curves).marked(marks))
 }

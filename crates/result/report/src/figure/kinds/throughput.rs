@@ -3,8 +3,8 @@
 use iodyno_model::{Behaviour, Direction, Frame, SeriesUnit, Step};
 
 use super::latency::{ramp, ramp_of};
-use super::{MOST_PANELS, left_out};
-use crate::figure::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point};
+use super::{left_out, panels_of};
+use crate::figure::{Axis, Curve, Figure, Form, Kind, Panel, Point};
 
 /// The ops of a rate: those that move data, and cycles of file operations.
 const COUNTED: [Direction; 4] = [
@@ -56,62 +56,39 @@ impl Course {
 /// Ops per second by time, one panel for each workload. With several levels, their means are drawn as steps. `None` if
 /// no trial has two seconds.
 pub fn throughput(courses: &[Course]) -> Option<Figure> {
-    let mut panels: Vec<(&str, Vec<&Course>)> = Vec::new();
-    for it in courses.iter().filter(|it| it.rates.len() > 1) {
-        match panels.iter_mut().find(|(panel, _)| *panel == it.panel) {
-            Some((_, own)) => own.push(it),
-            None => panels.push((&it.panel, vec![it])),
-        }
-    }
-    let all = panels.len();
-    panels.truncate(MOST_PANELS);
-    let shown = panels.len();
-    let panels: Vec<Panel> = panels
-        .into_iter()
-        .map(|(title, own)| {
-            let mut curves = Vec::new();
-            let mut marks: Vec<Mark> = Vec::new();
-            for course in &own {
-                if marks.is_empty() {
-                    marks.extend(course.ramp.map(ramp));
-                }
-                let points = course.rates.iter();
-                let points = points.map(|(end, rate)| Point::new(*end as f64, *rate));
-                curves.push(Curve {
-                    name: course.name.clone(),
-                    colour: course.colour,
-                    form: Form::Line,
-                    points: points.collect(),
-                });
-                curves.extend(levels(course));
-            }
-            let heights = curves.iter().flat_map(|it| &it.points);
-            let largest = heights.map(|point| point.y).fold(0.0, f64::max);
-            let mut panel = Panel {
-                title: title.to_owned(),
-                x: Axis::seconds("time").zero(),
-                y: Axis::of_unit("ops", SeriesUnit::PerSecond, largest).zero(),
-                curves,
-                cells: None,
-                marks: Vec::new(),
-            };
-            panel.in_units_of_axes();
-            panel.marks = marks;
-            panel
-        })
-        .collect();
-    (!panels.is_empty()).then(|| Figure {
-        kind: Kind::Series,
-        title: "Throughput over time".to_owned(),
-        caption: format!(
+    let drawn = courses.iter().filter(|it| it.rates.len() > 1);
+    let (panels, all) = panels_of(drawn, |it| &it.panel, panel);
+    let more = left_out(all, panels.len(), "panel");
+    Figure::new(
+        Kind::Series,
+        "Throughput over time",
+        format!(
             "Of each side the trial whose result is the median. Steps are the means of regimes, where the level changed; the shaded \
-             time is the ramp, which is not measured.{}",
-            left_out(all, shown, "panel")
+             time is the ramp, which is not measured.{more}"
         ),
-        notes: Vec::new(),
-        shared_x: false,
         panels,
-    })
+    )
+}
+
+fn panel(own: &[&Course]) -> Panel {
+    let mut curves = Vec::new();
+    for course in own {
+        let points = course.rates.iter();
+        let points = points.map(|(end, rate)| Point::new(*end as f64, *rate));
+        curves.push(Curve {
+            name: course.name.clone(),
+            colour: course.colour,
+            form: Form::Line,
+            points: points.collect(),
+        });
+        curves.extend(levels(course));
+    }
+    let heights = curves.iter().flat_map(|it| &it.points);
+    let largest = heights.map(|point| point.y).fold(0.0, f64::max);
+    let x = Axis::seconds("time").zero();
+    let y = Axis::of_unit("ops", SeriesUnit::PerSecond, largest).zero();
+    let marks = own.iter().find_map(|course| course.ramp.map(ramp));
+    Panel::of(&own[0].panel, x, y, curves).marked(marks)
 }
 
 /// The means of several regimes.

@@ -5,7 +5,7 @@ use iodyno_model::{
     Estimated, Member, Metric, Pairing, Question, Regime, Side, SourceLine, Verdict,
 };
 
-pub(super) fn estimated(value: f64, low: f64, high: f64) -> Option<Estimated> {
+pub(in crate::compare) fn estimated(value: f64, low: f64, high: f64) -> Option<Estimated> {
     Some(Estimated {
         value,
         interval: Some((low, high)),
@@ -13,7 +13,7 @@ pub(super) fn estimated(value: f64, low: f64, high: f64) -> Option<Estimated> {
     })
 }
 
-pub(super) fn bare(value: f64) -> Option<Estimated> {
+pub(in crate::compare) fn bare(value: f64) -> Option<Estimated> {
     Some(Estimated {
         value,
         interval: None,
@@ -21,7 +21,7 @@ pub(super) fn bare(value: f64) -> Option<Estimated> {
     })
 }
 
-pub(super) fn side(column: &str, median: Option<Estimated>) -> Side {
+pub(in crate::compare) fn side(column: &str, median: Option<Estimated>) -> Side {
     let values = median.map_or(Vec::new(), |it| match it.interval {
         Some((low, high)) => vec![low, it.value, high],
         None => vec![it.value],
@@ -36,7 +36,11 @@ pub(super) fn side(column: &str, median: Option<Estimated>) -> Side {
     }
 }
 
-pub(super) fn cell(side: Side, ratio: Option<Estimated>, verdict: Verdict) -> CandidateResult {
+pub(in crate::compare) fn cell(
+    side: Side,
+    ratio: Option<Estimated>,
+    verdict: Verdict,
+) -> CandidateResult {
     let p = if verdict == Verdict::Equivalent {
         0.43
     } else {
@@ -60,7 +64,7 @@ pub(super) fn cell(side: Side, ratio: Option<Estimated>, verdict: Verdict) -> Ca
     }
 }
 
-pub(super) fn row(
+pub(in crate::compare) fn row(
     name: &str,
     metric: Metric,
     baseline: Side,
@@ -78,7 +82,11 @@ pub(super) fn row(
     }
 }
 
-pub(super) fn comparison(name: &str, columns: &[&str], rows: Vec<ComparedRow>) -> Comparison {
+pub(in crate::compare) fn comparison(
+    name: &str,
+    columns: &[&str],
+    rows: Vec<ComparedRow>,
+) -> Comparison {
     let primaries = rows.iter().filter(|row| !row.exploratory);
     Comparison {
         name: name.to_owned(),
@@ -101,7 +109,7 @@ pub(super) fn comparison(name: &str, columns: &[&str], rows: Vec<ComparedRow>) -
     }
 }
 
-pub(super) fn not_comparable(reason: &str) -> Verdict {
+pub(in crate::compare) fn not_comparable(reason: &str) -> Verdict {
     Verdict::NotComparable {
         reasons: vec![reason.to_owned()],
     }
@@ -121,7 +129,7 @@ fn regimes() -> Vec<Regime> {
     .to_vec()
 }
 
-pub(super) fn file_system_axis() -> Difference {
+pub(in crate::compare) fn file_system_axis() -> Difference {
     Difference {
         class: iodyno_model::FactClass::Target,
         name: "file system".to_owned(),
@@ -131,7 +139,7 @@ pub(super) fn file_system_axis() -> Difference {
 }
 
 /// One candidate with all kinds of verdicts.
-pub(super) fn two_file_systems() -> Comparison {
+pub(in crate::compare) fn two_file_systems() -> Comparison {
     let rate = || Metric::iops(Metric::IOPS);
     let mib = f64::from(1 << 20);
     let mut rows = vec![
@@ -230,7 +238,7 @@ pub(super) fn two_file_systems() -> Comparison {
 }
 
 /// Two candidates, exploratory rows, a family, a noise floor above the margin.
-pub(super) fn three_engines() -> Comparison {
+pub(in crate::compare) fn three_engines() -> Comparison {
     let engine = |name: &str, value: f64, ratio: f64, verdict: Verdict| {
         cell(
             side(name, estimated(value, value * 0.98, value * 1.03)),
@@ -376,7 +384,7 @@ const PUBLISHED: [Published; 5] = [
 const PUBLISHED_IN: &str = "ext4-zfs-fsbench.txt";
 
 /// The published comparison with its verdicts.
-pub(super) fn published() -> Comparison {
+pub(in crate::compare) fn published() -> Comparison {
     let rows = PUBLISHED.iter().map(published_row).collect();
     let mut comparison = comparison(PUBLISHED_IN, &["ext4", "zfs"], rows);
     (comparison.rounds, comparison.paired) = (3, false);
@@ -441,7 +449,7 @@ fn published_claim(
 }
 
 /// Two read policies of mirrors: rows by layout, columns by run, pattern and block size; sequential reads by bandwidth.
-pub(super) fn policies() -> Comparison {
+pub(in crate::compare) fn policies() -> Comparison {
     const ROWS: [(&str, [f64; 4], [f64; 4]); 2] = [
         (
             "2 Striped",
@@ -496,7 +504,7 @@ pub(super) fn policies() -> Comparison {
 }
 
 /// Four thread pools by two metrics, and a workload that only the baseline and the last of them ran.
-pub(super) fn pools() -> Comparison {
+pub(in crate::compare) fn pools() -> Comparison {
     let pools = ["tpool-0", "inline", "thresh-3", "tpool-16"];
     let mut rows = Vec::new();
     for (workload, rates) in [
