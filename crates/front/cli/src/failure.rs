@@ -118,9 +118,10 @@ mod tests {
     #[test]
     fn an_error_of_a_question_stays_on_one_line() {
         let name = "x\nerror: y\u{1b}[2J".to_owned();
-        let unknown = QuestionError::UnknownDimension {
+        let unknown = QuestionError::Unknown {
+            what: "a dimension".to_owned(),
             name: name.clone(),
-            role: "columns",
+            role: String::new(),
             there: vec![name.clone()],
             near: Some(name),
         };

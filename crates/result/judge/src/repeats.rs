@@ -28,15 +28,10 @@ pub fn repeats(observations: &[Observation]) -> Vec<Repeated> {
                 .filter(|value| value.is_finite())
                 .collect();
             let sample = Sample::new(&values).ok()?;
-            let found = sample.median_interval(LEVEL).ok()?;
             Some(Repeated {
                 metric: metric.clone(),
                 extremes: (sample.min(), sample.max()),
-                median: Estimated {
-                    value: found.median,
-                    interval: found.interval.map(|interval| (interval.low, interval.high)),
-                    level: LEVEL,
-                },
+                median: median(&sample, LEVEL)?,
                 values,
             })
         })
@@ -48,6 +43,16 @@ pub fn repeats(observations: &[Observation]) -> Vec<Repeated> {
 pub fn noise_floor(ratio: &Estimated) -> f64 {
     let (low, high) = ratio.interval.unwrap_or((ratio.value, ratio.value));
     low.ln().abs().max(high.ln().abs()).exp_m1()
+}
+
+/// The median with its interval.
+pub(crate) fn median(sample: &Sample, level: f64) -> Option<Estimated> {
+    let found = sample.median_interval(level).ok()?;
+    Some(Estimated {
+        value: found.median,
+        interval: found.interval.map(|interval| (interval.low, interval.high)),
+        level,
+    })
 }
 
 #[cfg(test)]

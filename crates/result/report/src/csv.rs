@@ -1,5 +1,7 @@
 //! Comma-separated values as in RFC 4180, except that lines end with a newline alone.
 
+use iodyno_model::Estimated;
+
 use crate::style::sanitize;
 
 /// A line of fields with its newline.
@@ -14,6 +16,12 @@ pub(crate) fn number(value: Option<f64>) -> String {
         Some(value) if value.is_finite() => value.to_string(),
         _ => String::new(),
     }
+}
+
+/// A value and the ends of its interval.
+pub(crate) fn estimated(estimated: Option<&Estimated>) -> [String; 3] {
+    let (low, high) = estimated.and_then(|it| it.interval).unzip();
+    [estimated.map(|it| it.value), low, high].map(number)
 }
 
 /// The text of a field. Newlines are replaced, for tools that read line by line. Spreadsheets run text that begins with

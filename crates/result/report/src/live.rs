@@ -1,6 +1,6 @@
 //! The progress of a trial: one line, redrawn each second.
 
-use iodyno_model::{Direction, DirectionFrame, Frame, Histogram, Step};
+use iodyno_model::{Direction, Frame, Histogram, Step};
 use iodyno_units::{Bytes, Nanos, Rate, counted, grouped};
 
 use crate::style::{Paint, Style, cut, ended, width};
@@ -78,42 +78,43 @@ const RATED: Nanos = Nanos::from_millis(100);
 
 /// Progress of the layout: bytes written, bytes in all, and the rate so far.
 pub fn lay_out(done: Bytes, all: Bytes, elapsed: Nanos, style: Style) -> String {
-    let share = done.0 as f64 / all.0.max(1) as f64;
-    let rate = Rate::of(done.0, elapsed).0;
-    let left = match rate > 0.0 && all.0 > done.0 {
-        true => {
-            let seconds = (all.0 - done.0) as f64 / rate;
-            format!("  {} left", whole_seconds(Nanos((seconds * 1e9) as u64)))
-        }
-        false => String::new(),
-    };
-    let so_far = match elapsed >= RATED {
-        true => format!("  {:.0} MiB/s{left}", Bytes(rate as u64).mib()),
-        false => String::new(),
-    };
-    let bar = bar(share, 18, style);
-    let text = format!("{bar}  laying out {done} of {all}{so_far}");
-    cut(&style.plain(&text), style.columns().saturating_sub(1))
+    let rate = Bytes(Rate::of(done.0, elapsed).0 as u64).mib();
+    let words = (
+        done.to_string(),
+        all.to_string(),
+        format!("{rate:.0} MiB/s"),
+    );
+    laid_out((done.0, all.0), words, elapsed, style)
 }
 
 /// The progress of the layout in files, for files without data or with negligible data.
 pub fn lay_out_files(done: u64, all: u64, elapsed: Nanos, style: Style) -> String {
-    let share = done as f64 / all.max(1) as f64;
-    let rate = Rate::of(done, elapsed);
-    let left = match rate.0 > 0.0 && all > done {
+    let rate = format!("{} files/s", Rate::of(done, elapsed));
+    let words = (grouped(done), counted(all, "file"), rate);
+    laid_out((done, all), words, elapsed, style)
+}
+
+/// `words`: what is done, all, and the rate.
+fn laid_out(
+    (done, all): (u64, u64),
+    (done_words, all_words, rate_words): (String, String, String),
+    elapsed: Nanos,
+    style: Style,
+) -> String {
+    let rate = Rate::of(done, elapsed).0;
+    let left = match rate > 0.0 && all > done {
         true => {
-            let seconds = (all - done) as f64 / rate.0;
+            let seconds = (all - done) as f64 / rate;
             format!("  {} left", whole_seconds(Nanos((seconds * 1e9) as u64)))
         }
         false => String::new(),
     };
     let so_far = match elapsed >= RATED {
-        true => format!("  {rate} files/s{left}"),
+        true => format!("  {rate_words}{left}"),
         false => String::new(),
     };
-    let bar = bar(share, 18, style);
-    let (done, all) = (grouped(done), counted(all, "file"));
-    let text = format!("{bar}  laying out {done} of {all}{so_far}");
+    let bar = bar(done as f64 / all.max(1) as f64, 18, style);
+    let text = format!("{bar}  laying out {done_words} of {all_words}{so_far}");
     cut(&style.plain(&text), style.columns().saturating_sub(1))
 }
 
@@ -160,7 +161,7 @@ fn rate(frame: &Frame, direction: Direction, seconds: f64, detail: Detail) -> Op
         ops += share.ops;
         bytes += share.bytes;
         errors += share.errors;
-        latency.merge(latency_that_counts(share));
+        latency.merge(primary(&share.response, &share.service));
     }
     if ops == 0 && errors == 0 {
         return None;
@@ -192,11 +193,13 @@ fn rate(frame: &Frame, direction: Direction, seconds: f64, detail: Detail) -> Op
     Some(text)
 }
 
-fn latency_that_counts(share: &DirectionFrame) -> &Histogram {
-    match &share.response {
-        Some(response) if !response.is_empty() => response,
-        _ => &share.service,
-    }
+/// The latency that counts: response latency if there is one, service latency otherwise.
+pub(crate) fn primary<'a>(
+    response: &'a Option<Histogram>,
+    service: &'a Histogram,
+) -> &'a Histogram {
+    let response = response.as_ref().filter(|response| !response.is_empty());
+    response.unwrap_or(service)
 }
 
 fn bar(share: f64, columns: usize, style: Style) -> String {

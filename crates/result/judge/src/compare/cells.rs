@@ -1,8 +1,8 @@
 //! Builds rows and cells from the results of the other modules.
 
 use iodyno_model::{
-    Better, CandidateResult, ComparedRow, EqualRate, Estimated, Metric, Observation, Pairing,
-    Question, Regime, Side, Verdict,
+    Better, CandidateResult, ComparedRow, EqualRate, Metric, Observation, Pairing, Question,
+    Regime, Side, Verdict,
 };
 use iodyno_stats::{Sample as Sorted, cliffs_delta};
 use iodyno_units::{Rate, counted};
@@ -18,6 +18,7 @@ use super::sample::{Sample, Two};
 use super::sides::{Gathered, by_reason, gather};
 use super::verdict::{Numbers, decide, may_be_small, within_margin};
 use super::{statistics, words};
+use crate::repeats::median;
 
 /// A row by one metric with the values that count.
 pub(super) struct Prepared<'r, 't, 'a> {
@@ -154,7 +155,9 @@ impl<'a> Prepared<'_, '_, 'a> {
         let trials = self.trials(column);
         Side {
             column: columns[column].clone(),
-            median: median(&values, 1.0 - alpha),
+            median: Sorted::new(&values)
+                .ok()
+                .and_then(|it| median(&it, 1.0 - alpha)),
             left_out: left_out.collect(),
             regimes: regimes(&trials),
             flags: comparability::flags(&trials),
@@ -180,17 +183,6 @@ fn refuse_pooling(trials: &[&Observation], column: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn median(values: &[f64], level: f64) -> Option<Estimated> {
-    let median = Sorted::new(values).ok()?.median_interval(level).ok()?;
-    Some(Estimated {
-        value: median.median,
-        interval: median
-            .interval
-            .map(|interval| (interval.low, interval.high)),
-        level,
-    })
-}
-
 fn regimes(trials: &[&Observation]) -> Vec<Regime> {
     let mut several = trials.iter().filter(|o| o.behaviour.regimes.len() > 1);
     several
@@ -200,21 +192,20 @@ fn regimes(trials: &[&Observation]) -> Vec<Regime> {
 
 /// A draft for each cell, row by row.
 pub(super) fn drafts(prepared: &[Prepared], columns: &[String]) -> Vec<Draft> {
-    let cells = prepared.iter().enumerate();
-    cells
-        .flat_map(|(row, prepared)| {
-            (1..columns.len()).map(move |column| {
-                let sample = prepared.sample(column, columns);
-                Draft {
-                    role: prepared.asked.role,
-                    row,
-                    column,
-                    p: sample.as_ref().ok().and_then(statistics::p),
-                    sample,
-                }
-            })
-        })
-        .collect()
+    let of_row = |(row, prepared): (usize, &Prepared)| {
+        let each = (1..columns.len()).map(|column| {
+            let sample = prepared.sample(column, columns);
+            Draft {
+                role: prepared.asked.role,
+                row,
+                column,
+                p: sample.as_ref().ok().and_then(statistics::p),
+                sample,
+            }
+        });
+        each.collect::<Vec<Draft>>()
+    };
+    prepared.iter().enumerate().flat_map(of_row).collect()
 }
 
 /// The noise floor of each row: the larger of the one from its repeated baseline and the one from the rows in which

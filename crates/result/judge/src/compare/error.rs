@@ -19,38 +19,22 @@ pub enum QuestionError {
     /// Nothing to compare.
     #[error("there are no trials to compare")]
     NoTrials,
-    /// A dimension that no trial has.
+    /// A dimension, a value, a metric or a fact that no trial has.
     #[error(
-        "no trial has a dimension `{name}`, asked for as {role}; there are {}{}",
+        "no trial has {what} `{name}`{role}; there are {}{}",
         list(there),
         hint(near)
     )]
-    UnknownDimension {
+    Unknown {
+        /// `a dimension`, `a metric`; for a value, its dimension.
+        what: String,
         /// The given name.
         name: String,
-        /// The part of the question: `columns`, `rows`, …
-        role: &'static str,
-        /// The existing dimensions.
+        /// `, asked for as columns`: the part of the question; empty: not told.
+        role: String,
+        /// The existing names.
         there: Vec<String>,
-        /// The most similar existing dimension.
-        near: Option<String>,
-    },
-    /// A value that no trial has.
-    #[error(
-        "no trial has {dimension} `{value}`, asked for as {role}; there are {}{}",
-        list(there),
-        hint(near)
-    )]
-    UnknownValue {
-        /// The dimension.
-        dimension: String,
-        /// The given value.
-        value: String,
-        /// The part of the question: `the baseline`, …
-        role: &'static str,
-        /// The existing values.
-        there: Vec<String>,
-        /// The most similar existing value.
+        /// The most similar existing name.
         near: Option<String>,
     },
     /// Some trial meets each condition, but no trial meets all of them.
@@ -72,34 +56,6 @@ pub enum QuestionError {
         /// Other dimensions with several values.
         instead: Vec<(String, Vec<String>)>,
     },
-    /// A metric that no trial has.
-    #[error(
-        "no trial has a metric `{name}`; there are {}{}",
-        list(there),
-        hint(near)
-    )]
-    UnknownMetric {
-        /// The given name.
-        name: String,
-        /// The existing metrics.
-        there: Vec<String>,
-        /// The most similar existing metric.
-        near: Option<String>,
-    },
-    /// An axis that is not a fact of any trial.
-    #[error(
-        "no trial has a fact `{name}`, asked for as axis; there are {}{}",
-        list(there),
-        hint(near)
-    )]
-    UnknownFact {
-        /// The given name.
-        name: String,
-        /// The existing facts.
-        there: Vec<String>,
-        /// The most similar existing fact.
-        near: Option<String>,
-    },
     /// A number outside its range.
     #[error("{name} is {value}: it has to be {expected}")]
     OutOfRange {
@@ -112,8 +68,24 @@ pub enum QuestionError {
     },
 }
 
+impl QuestionError {
+    /// `role`: the part of the question that names it; empty: not told.
+    pub(super) fn unknown(what: &str, name: &str, role: &str, there: &[String]) -> QuestionError {
+        QuestionError::Unknown {
+            what: what.to_owned(),
+            name: name.to_owned(),
+            role: match role {
+                "" => String::new(),
+                role => format!(", asked for as {role}"),
+            },
+            near: nearest(name, there),
+            there: there.to_vec(),
+        }
+    }
+}
+
 /// The known name that is most similar: at most two letters differ, and at most a third of them.
-pub(super) fn nearest(name: &str, there: &[String]) -> Option<String> {
+fn nearest(name: &str, there: &[String]) -> Option<String> {
     let wanted = name.to_lowercase();
     there
         .iter()

@@ -2,7 +2,7 @@
 
 use iodyno_model::{Metric, Observation, Question};
 
-use super::error::{CompareError, QuestionError, nearest};
+use super::error::{CompareError, QuestionError};
 
 /// Trials by row and column.
 #[derive(Debug)]
@@ -77,12 +77,7 @@ fn faults(observations: &[Observation], question: &Question) -> Vec<QuestionErro
         if dimensions.contains(name) {
             return true;
         }
-        let fault = QuestionError::UnknownDimension {
-            name: name.clone(),
-            role,
-            there: dimensions.clone(),
-            near: nearest(name, &dimensions),
-        };
+        let fault = QuestionError::unknown("a dimension", name, role, &dimensions);
         if !faults.contains(&fault) {
             faults.push(fault);
         }
@@ -109,7 +104,7 @@ fn faults(observations: &[Observation], question: &Question) -> Vec<QuestionErro
     for (dimension, value, role) in pairs {
         let there = values(observations.iter(), dimension);
         if !there.contains(value) {
-            faults.push(unknown_value(dimension, value, role, there));
+            faults.push(QuestionError::unknown(dimension, value, role, &there));
         }
     }
     faults.extend(unknown_facts(observations, question));
@@ -118,34 +113,12 @@ fn faults(observations: &[Observation], question: &Question) -> Vec<QuestionErro
     faults
 }
 
-fn unknown_value(
-    dimension: &str,
-    value: &str,
-    role: &'static str,
-    there: Vec<String>,
-) -> QuestionError {
-    QuestionError::UnknownValue {
-        dimension: dimension.to_owned(),
-        value: value.to_owned(),
-        role,
-        near: nearest(value, &there),
-        there,
-    }
-}
-
 fn unknown_facts(observations: &[Observation], question: &Question) -> Vec<QuestionError> {
-    let there = distinct(
-        observations
-            .iter()
-            .flat_map(|o| o.facts.iter().map(|fact| &fact.name)),
-    );
+    let facts = observations.iter().flat_map(|o| &o.facts);
+    let there = distinct(facts.map(|fact| &fact.name));
     let unknown = question.axis.iter().filter(|name| !there.contains(name));
     unknown
-        .map(|name| QuestionError::UnknownFact {
-            name: name.clone(),
-            near: nearest(name, &there),
-            there: there.clone(),
-        })
+        .map(|name| QuestionError::unknown("a fact", name, "axis", &there))
         .collect()
 }
 
@@ -155,17 +128,10 @@ fn unknown_metrics(observations: &[Observation], question: &Question) -> Vec<Que
         figures.chain(o.withheld.iter().map(|withheld| &withheld.metric))
     }));
     let rows = question.metric_where.iter().map(|(_, _, metric)| metric);
-    let unknown = question
-        .metrics
-        .iter()
-        .chain(rows)
-        .filter(|name| *name != Metric::EVERY && !there.contains(name));
-    unknown
-        .map(|name| QuestionError::UnknownMetric {
-            name: name.clone(),
-            near: nearest(name, &there),
-            there: there.clone(),
-        })
+    let named = question.metrics.iter().chain(rows);
+    named
+        .filter(|name| *name != Metric::EVERY && !there.contains(name))
+        .map(|name| QuestionError::unknown("a metric", name, "", &there))
         .collect()
 }
 
@@ -210,7 +176,8 @@ fn columns(chosen: &[&Observation], question: &Question) -> Result<Vec<String>, 
     }
     if let Some(baseline) = &question.baseline {
         let Some(place) = there.iter().position(|value| value == baseline) else {
-            return Err(unknown_value(dimension, baseline, "the baseline", there));
+            let role = "the baseline";
+            return Err(QuestionError::unknown(dimension, baseline, role, &there));
         };
         there[..=place].rotate_right(1);
     }

@@ -178,13 +178,10 @@ fn judged(
     columns: &[String],
     cells: &[Cell<'_>],
     logs: &[Vec<Vec<f64>>],
-    mut notes: Vec<String>,
+    notes: Vec<String>,
 ) -> Regret {
     let level = 1.0 - question.alpha_at_look();
-    let rounds = logs
-        .first()
-        .and_then(|cell| cell.first())
-        .map_or(0, Vec::len);
+    let rounds = rounds_of(logs);
     let mut regret = Regret {
         name: name.to_owned(),
         dimension: question.columns.clone(),
@@ -193,13 +190,11 @@ fn judged(
         level,
         columns: Vec::new(),
         cells: Vec::new(),
-        notes: Vec::new(),
+        notes,
     };
     if rounds < LEAST {
-        notes.push(
-            "too few rounds with values of all cells for a distance from the best".to_owned(),
-        );
-        regret.notes = notes;
+        let note = "too few rounds with values of all cells for a distance from the best";
+        regret.notes.push(note.to_owned());
         return regret;
     }
     let matrix = Matrix::new(logs);
@@ -229,13 +224,12 @@ fn judged(
     }
     let mut columns = regret.columns.iter();
     if columns.any(|it| it.mean.is_none() || it.worst.is_none()) {
-        notes.push(format!(
+        regret.notes.push(format!(
             "{} cannot determine the geometric means and the worst ratios: at least {} can",
             counted(rounds as u64, "round"),
             needed(level)
         ));
     }
-    regret.notes = notes;
     regret
 }
 
@@ -266,33 +260,19 @@ struct Matrix<'a> {
 
 impl<'a> Matrix<'a> {
     fn new(logs: &'a [Vec<Vec<f64>>]) -> Matrix<'a> {
-        let rounds = logs
-            .first()
-            .and_then(|cell| cell.first())
-            .map_or(0, Vec::len);
+        let rounds = rounds_of(logs);
         let relative: Vec<Vec<Vec<f64>>> = logs.iter().map(|cell| relative(cell, rounds)).collect();
         let all: Vec<usize> = (0..rounds).collect();
-        let without = |round: usize| -> Vec<usize> {
-            all.iter()
-                .copied()
-                .filter(|other| *other != round)
-                .collect()
+        let by_others = |cell: &Vec<Vec<f64>>| {
+            let each = (0..rounds).map(|round| best_of(cell, &without(round, rounds)));
+            each.collect()
         };
-        let best = relative.iter().map(|cell| best_of(cell, &all)).collect();
-        let others = relative
-            .iter()
-            .map(|cell| {
-                (0..rounds)
-                    .map(|round| best_of(cell, &without(round)))
-                    .collect()
-            })
-            .collect();
         Matrix {
+            best: relative.iter().map(|cell| best_of(cell, &all)).collect(),
+            others: relative.iter().map(by_others).collect(),
             logs,
             relative,
             rounds,
-            best,
-            others,
         }
     }
 
@@ -372,17 +352,11 @@ impl<'a> Matrix<'a> {
         let all: Vec<usize> = (0..self.rounds).collect();
         let by_others: Vec<f64> = (0..self.rounds)
             .map(|round| {
-                let without: Vec<usize> = all
-                    .iter()
-                    .copied()
-                    .filter(|other| *other != round)
-                    .collect();
-                lowest(&without).map_or(0.0, |pair| pair.2[round])
+                let pair = lowest(&without(round, self.rounds));
+                pair.map_or(0.0, |pair| pair.2[round])
             })
             .collect();
-        let low = pairs
-            .iter()
-            .map(|pair| ends(&pair.2, level).map(|ends| ends.0));
+        let low = pairs.iter().map(|pair| Some(ends(&pair.2, level)?.0));
         let low: Option<Vec<f64>> = low.collect();
         let low = low.and_then(|ends| ends.into_iter().reduce(f64::min));
         let samples: Vec<Vec<f64>> = pairs.iter().map(|pair| pair.2.clone()).collect();
@@ -476,6 +450,16 @@ impl<'a> Matrix<'a> {
             verdict: decide(&numbers, || None),
         }
     }
+}
+
+fn rounds_of(logs: &[Vec<Vec<f64>>]) -> usize {
+    let side = logs.first().and_then(|cell| cell.first());
+    side.map_or(0, Vec::len)
+}
+
+/// All rounds but one.
+fn without(round: usize, rounds: usize) -> Vec<usize> {
+    (0..rounds).filter(|other| *other != round).collect()
 }
 
 /// A column of a cell against the others.

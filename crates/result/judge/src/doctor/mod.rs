@@ -12,6 +12,7 @@ mod quiet;
 mod tests;
 
 use iodyno_model::{Check, CheckState, Environment, Telemetry};
+use iodyno_units::Bytes;
 
 /// Runs every check, in a sensible order for fixing: CPUs, other activity, devices, file systems. `environment`
 /// has the requested targets, possibly none. `telemetry` may lack any series; the affected checks are
@@ -60,8 +61,24 @@ fn unknown(name: impl Into<String>, why: &str, rule: impl Into<String>) -> Check
     check(name, CheckState::Unknown, why, rule)
 }
 
+/// The same where less is worse: fine from the first threshold upwards, unfit below the second.
+fn scarce(value: f64, (note, unfit): (f64, f64)) -> CheckState {
+    match value {
+        value if value < unfit => CheckState::Unfit,
+        value if value < note => CheckState::Note,
+        _ => CheckState::Fine,
+    }
+}
+
+/// `12 GiB of 64 GiB (19 %)`, and the percentage.
+fn share(part: u64, all: u64) -> (String, f64) {
+    let percent = part as f64 * 100.0 / all as f64;
+    let words = format!("{} of {} ({percent:.0} %)", Bytes(part), Bytes(all));
+    (words, percent)
+}
+
 /// Fine below the first threshold, a note below the second, unfit from there upwards.
-fn graded(value: f64, note: f64, unfit: f64) -> CheckState {
+fn graded(value: f64, (note, unfit): (f64, f64)) -> CheckState {
     match value {
         value if value >= unfit => CheckState::Unfit,
         value if value >= note => CheckState::Note,

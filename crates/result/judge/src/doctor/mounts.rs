@@ -4,7 +4,7 @@ use iodyno_model::printable::shell_path;
 use iodyno_model::{Check, CheckState, Environment, MountInfo, StackLayer};
 use iodyno_units::Bytes;
 
-use super::{check, remedied, unknown};
+use super::{check, remedied, scarce, share, unknown};
 use CheckState::{Fine, Note, Unfit};
 
 /// Options that change the semantics of every write: their meaning, and the option that reverts them on a
@@ -134,17 +134,11 @@ fn free_space(mount: &MountInfo) -> Check {
     if mount.total == 0 {
         return unknown(name, "not reported by the file system", rule);
     }
-    let percent = mount.free as f64 * 100.0 / mount.total as f64;
-    let state = match percent {
-        percent if percent < FREE_PERCENT.1 => Unfit,
-        percent if percent < FREE_PERCENT.0 || mount.free < FREE_BYTES => Note,
-        _ => Fine,
+    let (found, percent) = share(mount.free, mount.total);
+    let state = match scarce(percent, FREE_PERCENT) {
+        Fine if mount.free < FREE_BYTES => Note,
+        state => state,
     };
-    let found = format!(
-        "{} of {} ({percent:.0} %)",
-        Bytes(mount.free),
-        Bytes(mount.total)
-    );
     let remedy = match percent >= FREE_PERCENT.0 {
         true => "take a larger one: what is measured in it fits into caches".to_owned(),
         false => format!(

@@ -3,7 +3,7 @@
 use iodyno_model::{Check, CheckState, Environment, SeriesKind, Telemetry};
 use iodyno_units::Bytes;
 
-use super::{check, cpus, graded, remedied, unknown};
+use super::{check, cpus, graded, remedied, scarce, share, unknown};
 use crate::series::{Total, sum, totals};
 use CheckState::{Fine, Note, Unfit};
 
@@ -44,7 +44,7 @@ fn other_load(telemetry: &Telemetry) -> Check {
     let Some(busy) = cpus::share(&cpus, &["user", "system", "irq"]) else {
         return unknown(name, "CPU time was not sampled", rule);
     };
-    let state = graded(busy, LOAD_PERCENT.0, LOAD_PERCENT.1);
+    let state = graded(busy, LOAD_PERCENT);
     let found = format!("{busy:.1} % of {} CPUs", cpus.len());
     remedied(
         check(name, state, found, rule),
@@ -102,7 +102,7 @@ fn other_io(telemetry: &Telemetry) -> Check {
         }
         _ => "none".to_owned(),
     };
-    let state = graded(all, OTHERS_PER_SECOND.0, OTHERS_PER_SECOND.1);
+    let state = graded(all, OTHERS_PER_SECOND);
     remedied(
         check(name, state, found, rule),
         "end it, or let it use another device: iotop -o shows who does what",
@@ -122,10 +122,7 @@ fn pressure(telemetry: &Telemetry) -> Vec<Check> {
             return unknown(name, "not reported by the kernel (CONFIG_PSI, psi=1)", rule);
         };
         let percent = found.percent_of_span("some").min(100.0);
-        let state = match (
-            graded(percent, PRESSURE_PERCENT.0, PRESSURE_PERCENT.1),
-            resource,
-        ) {
+        let state = match (graded(percent, PRESSURE_PERCENT), resource) {
             // Two tasks that briefly wait for each other on one of many CPUs are harmless.
             (Unfit, "cpu") => Note,
             (state, _) => state,
@@ -148,19 +145,9 @@ fn memory(environment: &Environment) -> Check {
     if memory.total == 0 {
         return unknown(name, "not reported by the host", rule);
     }
-    let percent = memory.available as f64 * 100.0 / memory.total as f64;
-    let state = match percent {
-        percent if percent < AVAILABLE_PERCENT.1 => Unfit,
-        percent if percent < AVAILABLE_PERCENT.0 => Note,
-        _ => Fine,
-    };
-    let found = format!(
-        "{} of {} ({percent:.0} %)",
-        Bytes(memory.available),
-        Bytes(memory.total)
-    );
+    let (found, percent) = share(memory.available, memory.total);
     remedied(
-        check(name, state, found, rule),
+        check(name, scarce(percent, AVAILABLE_PERCENT), found, rule),
         "end what uses it (top -o %MEM), or lower the ARC's limit (zfs_arc_max)",
     )
 }

@@ -1,46 +1,18 @@
 //! Comma-separated values: one line per candidate and row, with all digits of each number.
 
-use iodyno_model::{CandidateResult, ComparedRow, Comparison, Estimated, Side};
+use iodyno_model::{CandidateResult, ComparedRow, Comparison, Side};
 
 use super::footnotes::each_once;
 use super::searches::searches_csv;
 use super::words::{better, pairing, row_name, tag, unit_name, verdict_words};
-use crate::csv::number;
+use crate::csv::{estimated, number};
 use crate::table::{Column, Table};
 
 /// The columns after those of the rows' dimensions.
-const COLUMNS: [&str; 30] = [
-    "metric",
-    "unit",
-    "better",
-    "exploratory",
-    "baseline",
-    "candidate",
-    "pairing",
-    "n",
-    "baseline_median",
-    "baseline_low",
-    "baseline_high",
-    "candidate_median",
-    "candidate_low",
-    "candidate_high",
-    "median_level",
-    "ratio",
-    "ratio_low",
-    "ratio_high",
-    "ratio_level",
-    "p",
-    "adjusted_p",
-    "cliffs_delta",
-    "margin",
-    "noise_floor",
-    "verdict",
-    "verdict_by_numbers",
-    "words",
-    "remarks",
-    "baseline_values",
-    "candidate_values",
-];
+const COLUMNS: &str = "metric,unit,better,exploratory,baseline,candidate,pairing,n,baseline_median,baseline_low,\
+    baseline_high,candidate_median,candidate_low,candidate_high,median_level,ratio,ratio_low,ratio_high,\
+    ratio_level,p,adjusted_p,cliffs_delta,margin,noise_floor,verdict,verdict_by_numbers,words,remarks,\
+    baseline_values,candidate_values";
 
 /// A header line, then one line for each candidate in each row, quoted as in RFC 4180. Lines end with a newline alone.
 ///
@@ -50,7 +22,10 @@ const COLUMNS: [&str; 30] = [
 /// as a separate table.
 pub fn csv(comparison: &Comparison) -> String {
     let dimensions = &comparison.question.rows;
-    let names = dimensions.iter().map(String::as_str).chain(COLUMNS);
+    let names = dimensions
+        .iter()
+        .map(String::as_str)
+        .chain(COLUMNS.split(','));
     let mut table = Table::new(names.map(Column::left));
     for row in &comparison.rows {
         for cell in &row.cells {
@@ -120,15 +95,6 @@ fn remarks(row: &ComparedRow, cell: &CandidateResult) -> String {
         .chain(notes)
         .collect();
     each_once(&all)
-}
-
-fn estimated(estimated: Option<&Estimated>) -> [String; 3] {
-    let interval = estimated.and_then(|it| it.interval);
-    [
-        number(estimated.map(|it| it.value)),
-        number(interval.map(|it| it.0)),
-        number(interval.map(|it| it.1)),
-    ]
 }
 
 fn values(side: &Side) -> String {

@@ -5,8 +5,9 @@ use iodyno_units::{counted, percent};
 
 use super::estimated::EstimatedView;
 use super::figures::ratio;
+use super::view::Tone;
 use super::words::tag;
-use crate::csv::number;
+use crate::csv::{estimated, number};
 use crate::json::{list, object, print};
 use crate::style::{Paint, Style, sanitize, trimmed};
 use crate::table::{Cell, Column, Markup, Table};
@@ -104,49 +105,20 @@ fn cells(regret: &Regret) -> Table {
 }
 
 fn sign(verdict: &Verdict) -> char {
-    match verdict {
-        Verdict::Faster => '+',
-        Verdict::Slower => '-',
-        Verdict::Equivalent | Verdict::DifferentButSmall => '=',
-        Verdict::Inconclusive { .. }
-        | Verdict::CannotDecide { .. }
-        | Verdict::NotComparable { .. }
-        | Verdict::NoData { .. } => '?',
+    match Tone::of(verdict) {
+        Tone::Good => '+',
+        Tone::Bad => '-',
+        Tone::Settled => '=',
+        Tone::Open => '?',
     }
 }
 
 /// A header line, a line for each column over all cells (`cell` is empty, and `mean` the geometric mean), then a line
 /// for each column of each cell. Missing values are empty.
 pub fn regret_csv(regret: &Regret) -> String {
-    let heads = [
-        "cell",
-        "column",
-        "metric",
-        "mean",
-        "mean_low",
-        "mean_high",
-        "worst",
-        "worst_low",
-        "worst_high",
-        "worst_cell",
-        "best",
-        "slower",
-        "ratio",
-        "ratio_low",
-        "ratio_high",
-        "adjusted_p",
-        "verdict",
-        "level",
-    ];
-    let mut table = Table::new(heads.map(Column::left));
-    let three = |estimated: Option<Estimated>| {
-        let interval = estimated.and_then(|it| it.interval);
-        [
-            number(estimated.map(|it| it.value)),
-            number(interval.map(|interval| interval.0)),
-            number(interval.map(|interval| interval.1)),
-        ]
-    };
+    let heads = "cell,column,metric,mean,mean_low,mean_high,worst,worst_low,worst_high,worst_cell,best,slower,ratio,\
+                 ratio_low,ratio_high,adjusted_p,verdict,level";
+    let mut table = Table::new(heads.split(',').map(Column::left));
     let none = || [const { String::new() }; 3];
     for column in &regret.columns {
         let names = [String::new(), column.column.clone(), String::new()];
@@ -158,8 +130,8 @@ pub fn regret_csv(regret: &Regret) -> String {
         let ends = [String::new(), String::new(), number(Some(regret.level))];
         let groups = [
             names,
-            three(column.mean),
-            three(column.worst),
+            estimated(column.mean.as_ref()),
+            estimated(column.worst.as_ref()),
             counts,
             none(),
             ends,
@@ -186,7 +158,7 @@ pub fn regret_csv(regret: &Regret) -> String {
                 none(),
                 none(),
                 counts,
-                three(Some(ratio.ratio)),
+                estimated(Some(&ratio.ratio)),
                 ends,
             ];
             table.row(groups.into_iter().flatten());

@@ -4,7 +4,7 @@ use iodyno_model::{Bound, Estimated, SearchAnswer, SearchAxis, SearchPoint};
 use iodyno_units::{Nanos, Rate};
 
 use super::estimated::EstimatedView;
-use crate::csv::number;
+use crate::csv::{estimated, number};
 use crate::json::{list, object, print};
 use crate::style::{Paint, Style, sanitize, trimmed};
 use crate::table::{Column, Markup, Table};
@@ -46,34 +46,10 @@ pub(super) fn in_markup(answers: &[SearchAnswer], markup: Markup) -> Vec<String>
 /// A header line, then one line for each cell, quoted as in RFC 4180. Loads are in the axis's unit, the limit is in
 /// that of its metric (ns for times), and missing values are empty.
 pub fn searches_csv(answers: &[SearchAnswer]) -> String {
-    let heads = [
-        "workload",
-        "configuration",
-        "axis",
-        "metric",
-        "below",
-        "limit",
-        "highest",
-        "highest_low",
-        "highest_high",
-        "knee",
-        "knee_low",
-        "knee_high",
-        "level",
-        "trials",
-        "complete",
-        "notes",
-    ];
-    let mut table = Table::new(heads.map(Column::left));
+    let heads = "workload,configuration,axis,metric,below,limit,highest,highest_low,highest_high,knee,knee_low,\
+                 knee_high,level,trials,complete,notes";
+    let mut table = Table::new(heads.split(',').map(Column::left));
     for answer in answers {
-        let figures = |load: Option<&Estimated>| {
-            let interval = load.and_then(|load| load.interval);
-            [
-                number(load.map(|load| load.value)),
-                number(interval.map(|interval| interval.0)),
-                number(interval.map(|interval| interval.1)),
-            ]
-        };
         let until = &answer.search.until;
         let level = answer.highest.or(answer.knee).map(|load| load.level);
         let names = [
@@ -90,8 +66,8 @@ pub fn searches_csv(answers: &[SearchAnswer]) -> String {
             answer.complete.to_string(),
             answer.notes.join("; "),
         ];
-        let highest = figures(answer.highest.as_ref());
-        let knee = figures(answer.knee.as_ref());
+        let highest = estimated(answer.highest.as_ref());
+        let knee = estimated(answer.knee.as_ref());
         table.row(names.into_iter().chain(highest).chain(knee).chain(rest));
     }
     table.csv()

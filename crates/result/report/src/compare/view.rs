@@ -126,7 +126,7 @@ impl ResultView {
 
 /// The kind of a verdict that decides its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tone {
+pub(crate) enum Tone {
     Good,
     Bad,
     Settled,
@@ -134,6 +134,15 @@ pub(super) enum Tone {
 }
 
 impl Tone {
+    pub(crate) fn of(verdict: &Verdict) -> Tone {
+        match verdict {
+            Verdict::Faster => Tone::Good,
+            Verdict::Slower => Tone::Bad,
+            Verdict::Equivalent | Verdict::DifferentButSmall => Tone::Settled,
+            _ => Tone::Open,
+        }
+    }
+
     pub(super) fn paint(self) -> Paint {
         match self {
             Tone::Good => Paint::Green,
@@ -370,12 +379,7 @@ fn result_view(
         absent,
         p: adjusted.unwrap_or_default(),
         verdict: short(&cell.verdict),
-        tone: match &cell.verdict {
-            Verdict::Faster => Tone::Good,
-            Verdict::Slower => Tone::Bad,
-            Verdict::Equivalent | Verdict::DifferentButSmall => Tone::Settled,
-            _ => Tone::Open,
-        },
+        tone: Tone::of(&cell.verdict),
         // A table of all sides leaves a blank there.
         marks: match absent && pivots(comparison) {
             true => Vec::new(),

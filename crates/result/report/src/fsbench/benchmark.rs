@@ -6,6 +6,7 @@
 use iodyno_model::{Outcome, Trial, Workload};
 
 use crate::compare;
+use crate::live::primary;
 use crate::operations;
 
 /// Metadata lines for benchstat: whether lower or higher is better for each unit. Printed once, above the first
@@ -36,10 +37,7 @@ pub fn benchmark_line(workload: &Workload, trial: &Trial) -> String {
         clones => format!("/threads={clones}"),
     };
     let name = compare::benchmark_name(&workload.name);
-    let latency = match &op.response {
-        Some(response) if !response.is_empty() => response,
-        _ => &op.service,
-    };
+    let latency = primary(&op.response, &op.service);
     let mut line = format!(
         "Benchmarkfsbench/{name}{threads} {} {rate:.3} ops/sec",
         op.ops

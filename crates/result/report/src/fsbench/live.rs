@@ -4,6 +4,7 @@ use iodyno_model::{Direction, Frame, Histogram, Step};
 
 use super::optype;
 use crate::digits;
+use crate::live::primary;
 
 /// The header is repeated after this number of rows.
 const ROWS_PER_HEAD: u32 = 20;
@@ -74,10 +75,7 @@ impl Live {
 fn latency(frame: &Frame) -> Histogram {
     let mut all = Histogram::default();
     for share in frame.of(Direction::Op) {
-        match &share.response {
-            Some(response) if !response.is_empty() => all.merge(response),
-            _ => all.merge(&share.service),
-        }
+        all.merge(primary(&share.response, &share.service));
     }
     all
 }

@@ -8,25 +8,11 @@ use super::csv::LEADING;
 use crate::csv::{number, record};
 
 /// The columns after the leading ones that all series share; `subject` is the job's name.
-const COLUMNS: [&str; 13] = [
-    "step",
-    "running",
-    "direction",
-    "ops",
-    "bytes",
-    "errors",
-    "ops_per_s",
-    "bytes_per_s",
-    "latency",
-    "mean_ns",
-    "p50_ns",
-    "p99_ns",
-    "max_ns",
-];
+const COLUMNS: &str = "step,running,direction,ops,bytes,errors,ops_per_s,bytes_per_s,latency,mean_ns,p50_ns,p99_ns,max_ns";
 
 /// The names of the columns of [`jobs_csv`]. Ends with a newline.
 pub fn jobs_csv_head() -> String {
-    record(LEADING.into_iter().chain(COLUMNS))
+    record(LEADING.into_iter().chain(COLUMNS.split(',')))
 }
 
 /// A line for each second, node, job and direction of a trial: also for a second without ops, if the job has such ops

@@ -1,7 +1,7 @@
 //! Figures of a comparison: ratios with intervals, and the values of all trials.
 
-use crate::compare::verdict_words;
-use iodyno_model::{ComparedRow, Comparison, Observation, Verdict};
+use crate::compare::{Tone, verdict_words};
+use iodyno_model::{ComparedRow, Comparison, Observation};
 use iodyno_units::percent;
 
 use super::{MOST_PANELS, left_out, value};
@@ -12,31 +12,23 @@ use crate::figure::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
 const MOST_ROWS: usize = 60;
 
 /// The groups of verdicts, each with its name and the index of its colour.
-const GROUPS: [(&str, usize); 4] = [
-    ("faster", 0),
-    ("slower", 1),
-    ("equivalent, or different by less than the margin", 2),
-    ("not decided", 5),
+const GROUPS: [(Tone, &str, usize); 4] = [
+    (Tone::Good, "faster", 0),
+    (Tone::Bad, "slower", 1),
+    (
+        Tone::Settled,
+        "equivalent, or different by less than the margin",
+        2,
+    ),
+    (Tone::Open, "not decided", 5),
 ];
-
-fn group(verdict: &Verdict) -> usize {
-    match verdict {
-        Verdict::Faster => 0,
-        Verdict::Slower => 1,
-        Verdict::Equivalent | Verdict::DifferentButSmall => 2,
-        Verdict::Inconclusive { .. }
-        | Verdict::CannotDecide { .. }
-        | Verdict::NotComparable { .. }
-        | Verdict::NoData { .. } => 3,
-    }
-}
 
 /// The speed ratio of each candidate in each row, with its interval; `None` without any ratio.
 pub fn verdicts(comparison: &Comparison) -> Option<Figure> {
     let several = comparison.columns.len() > 2;
     let metrics = metrics_differ(comparison);
     let mut names = Vec::new();
-    let mut curves = GROUPS.map(|(name, colour)| Curve {
+    let mut curves = GROUPS.map(|(_, name, colour)| Curve {
         name: name.to_owned(),
         colour,
         form: Form::Intervals,
@@ -56,7 +48,9 @@ pub fn verdicts(comparison: &Comparison) -> Option<Figure> {
             if several {
                 name += &format!(": {}", cell.side.column);
             }
-            curves[group(&cell.verdict)].points.push(Point {
+            let tone = Tone::of(&cell.verdict);
+            let group = GROUPS.iter().position(|(own, ..)| *own == tone);
+            curves[group.unwrap_or(0)].points.push(Point {
                 x: ratio.value,
                 y: names.len() as f64,
                 interval: ratio.interval,
