@@ -5,33 +5,7 @@
 
 use iodyno_model::{Cause, Change, Contrast, Difference, FactClass, Observation};
 
-use super::quantity::{Quantity, SERIES};
-
-/// What a fact or a series acts on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Acts {
-    /// Bytes of the jobs for each op.
-    Bytes,
-    /// How much reaches the devices.
-    Amount,
-    /// The size of requests at the devices.
-    Size,
-    /// The time of requests.
-    Time,
-    /// The time that requests wait for others at the device.
-    Queue,
-    /// CPU time of workers and servers.
-    Cpu,
-    /// Waits for a CPU.
-    CpuWait,
-    /// Waits above the devices.
-    Waits,
-    /// Syncs.
-    Syncs,
-    /// Ops and requests in parallel.
-    Parallel,
-}
-
+use super::quantity::{Acts, Quantity, SERIES};
 use Acts::{Amount, Bytes, Cpu, CpuWait, Parallel, Queue, Size, Syncs, Time, Waits};
 
 /// Facts by name, and what they act on. Options of layers begin with the kind of the layer.

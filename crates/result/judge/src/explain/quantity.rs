@@ -3,7 +3,30 @@
 use iodyno_model::Costs;
 use iodyno_model::SeriesUnit::{self, Bytes, BytesPerSecond, Nanos, Number, Percent};
 
-use super::causes::Acts;
+/// What a fact or a series acts on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Acts {
+    /// Bytes of the jobs for each op.
+    Bytes,
+    /// How much reaches the devices.
+    Amount,
+    /// The size of requests at the devices.
+    Size,
+    /// The time of requests.
+    Time,
+    /// The time that requests wait for others at the device.
+    Queue,
+    /// CPU time of workers and servers.
+    Cpu,
+    /// Waits for a CPU.
+    CpuWait,
+    /// Waits above the devices.
+    Waits,
+    /// Syncs.
+    Syncs,
+    /// Ops and requests in parallel.
+    Parallel,
+}
 
 /// The names of the kinds of requests.
 pub(super) const KINDS: [&str; 4] = ["read", "write", "discard", "flush"];

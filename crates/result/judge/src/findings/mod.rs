@@ -29,7 +29,6 @@ mod telemetry_tests;
 mod tests;
 mod virtual_machine;
 
-use crate::ordered::distinct;
 use iodyno_model::{
     CloneResult, Finding, FindingKind, Job, Sample, SeriesKind, SeriesShape, Summary, Telemetry,
     Trial, Weight, Workload,
@@ -40,6 +39,7 @@ pub(crate) use interrupts::on_one_cpu;
 pub(crate) use memory::dirty;
 
 use crate::observe::ByNode;
+use crate::ordered::distinct;
 use crate::series::{measured, totals};
 use crate::work;
 

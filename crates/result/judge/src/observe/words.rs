@@ -1,11 +1,12 @@
 //! Describes a workload in the terms of job files.
 
-use crate::ordered::distinct;
 use iodyno_model::{
     Access, Action, Amount, Arrival, BlockSizes, Blocks, Buffers, Content, Distribution, Engine,
     EngineKind, Job, Operations, Pattern, PickOrder, Subject, Work, Workload,
 };
 use iodyno_units::Bytes;
+
+use crate::ordered::distinct;
 
 /// The values of a fact.
 pub(super) struct Values(Vec<String>);
