@@ -47,11 +47,8 @@ pub fn full(imported: &Imported, style: Style) -> String {
 }
 
 fn contradictions(imported: &Imported, style: Style) -> String {
-    let found = imported.contradictions.iter();
-    let lines = found.map(|it| format!("! {}", contradiction(it)));
-    lines
-        .map(|line| style.paragraph(&line, 2, Paint::Yellow))
-        .collect()
+    let found = imported.contradictions.iter().map(contradiction);
+    style.warnings(&found.collect::<Vec<String>>())
 }
 
 fn subject(table: &ImportedTable) -> String {
@@ -224,17 +221,11 @@ fn said(imported: &Imported, style: Style) -> String {
         ));
     }
     texts.extend(imported.remarks.iter().cloned());
-    let mut text = remarks(&texts, style);
-    for unread in &imported.unread {
-        let line = format!(
-            "not read, {}: {}: {}",
-            place(&unread.at),
-            unread.why,
-            unread.text.trim()
-        );
-        text += &style.paragraph(&format!("! {line}"), 2, Paint::Yellow);
-    }
-    text
+    let unread = imported.unread.iter().map(|unread| {
+        let (place, text) = (place(&unread.at), unread.text.trim());
+        format!("not read, {place}: {}: {text}", unread.why)
+    });
+    remarks(&texts, style) + &style.warnings(&unread.collect::<Vec<String>>())
 }
 
 /// Remarks on trials. If several differ only in their numbers, the first one is printed with their count.

@@ -137,6 +137,13 @@ impl Style {
             .collect()
     }
 
+    /// Remarks: a paragraph for each.
+    pub(crate) fn warnings<'t>(&self, texts: impl IntoIterator<Item = &'t String>) -> String {
+        let texts = texts.into_iter();
+        let each = texts.map(|text| self.paragraph(&format!("! {text}"), 2, Paint::Yellow));
+        each.collect()
+    }
+
     /// Wraps at the width, but never between a number and its unit; lines after the first begin with `indent`
     /// spaces. A word or a command in backticks that is longer than a line stays whole, so that it can be copied.
     pub(crate) fn wrap(&self, text: &str, indent: usize) -> String {

@@ -25,9 +25,7 @@ pub fn regret(regret: &Regret, style: Style) -> String {
         text += &cells(regret).draw(style.columns(), style);
         text += &style.paragraph(SIGNS, 2, Paint::Dim);
     }
-    for note in &regret.notes {
-        text += &style.paragraph(&format!("! {note}"), 2, Paint::Yellow);
-    }
+    text += &style.warnings(&regret.notes);
     trimmed(&style.plain(&text))
 }
 

@@ -6,7 +6,7 @@ use iodyno_units::{Nanos, Rate};
 use super::estimated::EstimatedView;
 use crate::csv::{estimated, number};
 use crate::json::{list, object, print};
-use crate::style::{Paint, Style, sanitize, trimmed};
+use crate::style::{Style, sanitize, trimmed};
 use crate::table::{Column, Markup, Table};
 
 /// A line for each cell, with its remarks below; empty without any.
@@ -14,9 +14,7 @@ pub fn searches(answers: &[SearchAnswer], style: Style) -> String {
     if answers.is_empty() {
         return String::new();
     }
-    let notes = notes(answers).into_iter();
-    let notes = notes.map(|note| style.paragraph(&format!("! {note}"), 2, Paint::Yellow));
-    let notes: String = notes.collect();
+    let notes = style.warnings(&notes(answers));
     let found = answers.iter().filter_map(found);
     let found: String = found
         .map(|found| style.paragraph(&found, 2, None))

@@ -41,9 +41,7 @@ pub fn text(comparison: &Comparison, shown: &ComparisonFormat, style: Style) -> 
     if let Some(claims) = &view.claims {
         text += &claims.text(style);
     }
-    for note in &view.notes {
-        text += &style.paragraph(&format!("! {note}"), 2, Paint::Yellow);
-    }
+    text += &style.warnings(&view.notes);
     text += &searches(&comparison.searches, style);
     trimmed(&style.plain(&text))
 }

@@ -39,16 +39,12 @@ pub fn text(explanation: &Explanation, style: Style) -> String {
         for table in &section.tables {
             text += &table.draw(style.columns(), style);
         }
-        for remark in &section.remarks {
-            text += &style.paragraph(&format!("! {remark}"), 2, Paint::Yellow);
-        }
+        text += &style.warnings(&section.remarks);
     }
     if !remarks.is_empty() {
         text += "\n";
     }
-    for remark in &remarks {
-        text += &style.paragraph(&format!("! {remark}"), 2, Paint::Yellow);
-    }
+    text += &style.warnings(&remarks);
     if explanation.comparisons.is_empty() && explanation.contradictions.is_empty() {
         text += &style.paragraph("nothing to explain", 0, Paint::Yellow);
     }

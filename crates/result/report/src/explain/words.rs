@@ -19,12 +19,8 @@ const NO_DIFFERENCE: &str = "no difference to explain";
 
 /// `randread: zfs against ext4, iops: 0.36× [0.34, 0.38], SLOWER`.
 pub(super) fn title(explained: &Explained) -> String {
-    let row: Vec<&str> = explained
-        .row
-        .iter()
-        .map(String::as_str)
-        .filter(|name| !name.is_empty())
-        .collect();
+    let mut row = explained.row.clone();
+    row.retain(|name| !name.is_empty());
     let row = match row.is_empty() {
         true => String::new(),
         false => format!("{}: ", row.join(" ")),
@@ -43,23 +39,25 @@ pub(super) fn speed(explained: &Explained) -> String {
 }
 
 fn outcome(ratio: Option<Estimated>, verdict: &Verdict) -> String {
-    let ratio = ratio.map_or("no ratio".to_owned(), |ratio| {
-        let interval = ratio.interval.map_or(String::new(), |(low, high)| {
-            format!(" [{}, {}]", significant(low), significant(high))
-        });
-        format!("{}×{interval}", significant(ratio.value))
-    });
+    let ratio = ratio.map_or("no ratio".to_owned(), times);
     // The reasons of a verdict are in the comparison.
     format!("{ratio}, {}", verdict_short(verdict))
 }
 
+/// `0.36× [0.34, 0.38]`.
+fn times(ratio: Estimated) -> String {
+    let interval = ratio.interval.map_or(String::new(), |(low, high)| {
+        format!(" [{}, {}]", significant(low), significant(high))
+    });
+    format!("{}{interval}", factor(ratio.value))
+}
+
 /// `psync: zfs against ext4 by iops over 5 workloads: 0.36× [0.34, 0.38], SLOWER`.
 pub(super) fn family_title(family: &ExplainedFamily) -> String {
-    let row: Vec<&str> = family.row.iter().map(String::as_str).collect();
     let (baseline, candidate) = &family.columns;
     format!(
         "{}: {candidate} against {baseline} by {} over {}: {}",
-        row.join(" ").trim(),
+        family.row.join(" ").trim(),
         family.metric.name,
         iodyno_units::counted(family.members.len() as u64, "workload"),
         outcome(family.ratio, &family.verdict)
@@ -82,9 +80,7 @@ pub(super) fn of_family(family: &ExplainedFamily) -> String {
             significant(ratio.value)
         )
     });
-    let causes = listed(&common.causes).map_or(String::new(), |causes| {
-        format!("; candidate cause: {causes}")
-    });
+    let causes = candidates(&common.causes);
     format!(
         "{ratio}{} is the first reason in {} of {} workloads, where it alone gives {} (geometric mean){causes}{}",
         common.words,
@@ -97,8 +93,8 @@ pub(super) fn of_family(family: &ExplainedFamily) -> String {
 
 /// `why: psync: …`.
 pub(super) fn family_line(family: &ExplainedFamily) -> String {
-    let row: Vec<&str> = family.row.iter().map(String::as_str).collect();
-    format!("why: {}: {}", row.join(" ").trim(), of_family(family))
+    let row = family.row.join(" ");
+    format!("why: {}: {}", row.trim(), of_family(family))
 }
 
 /// The name of a member of a family: the values of its row that are not those of the family.
@@ -193,10 +189,7 @@ pub fn headline(explained: &Explained) -> String {
     let mut reasons = explained.reasons();
     let first = reasons.next();
     let mut text = first.map_or(String::new(), |term| {
-        let causes = named(term).map_or(String::new(), |causes| {
-            format!("; candidate cause: {causes}")
-        });
-        format!("{}{causes}", part(term, ratio))
+        format!("{}{}", part(term, ratio), candidates(&term.causes))
     });
     if let Some(second) = reasons.next() {
         text += &format!("; then {}", part(second, ratio));
@@ -206,20 +199,21 @@ pub fn headline(explained: &Explained) -> String {
 
 /// `3.10× as much of reads at the devices per op (2.9 of 2.8×)`.
 fn part(term: &Term, ratio: f64) -> String {
+    let larger = |value: f64| significant(value.max(value.recip()));
+    let (own, all) = (larger(term.factor.value), larger(ratio));
     let contrast = &term.contrast;
+    format!(
+        "{}, {} ({own} of {all}×)",
+        contrast.words,
+        medians(contrast)
+    )
+}
+
+/// `12.3 µs → 24.6 µs`.
+fn medians(contrast: &Contrast) -> String {
     let (one, other) = contrast.medians;
-    let values = format!(
-        "{} → {}",
-        with_unit(one, contrast.unit),
-        with_unit(other, contrast.unit)
-    );
-    let larger = |value: f64| value.max(value.recip());
-    let of = format!(
-        "{} of {}×",
-        significant(larger(term.factor.value)),
-        significant(larger(ratio))
-    );
-    format!("{}, {values} ({of})", contrast.words)
+    let unit = contrast.unit;
+    format!("{} → {}", with_unit(one, unit), with_unit(other, unit))
 }
 
 /// The hint after a reason if there are too few rounds to show it.
@@ -245,9 +239,11 @@ fn counted(pairing: Pairing, n: u32) -> String {
     }
 }
 
-/// The candidates for the cause of a term, short ones.
-fn named(term: &Term) -> Option<String> {
-    listed(&term.causes)
+/// The end of a sentence with the candidates for the cause.
+fn candidates(causes: &[Cause]) -> String {
+    listed(causes).map_or(String::new(), |causes| {
+        format!("; candidate cause: {causes}")
+    })
 }
 
 fn listed(causes: &[Cause]) -> Option<String> {
@@ -269,15 +265,7 @@ fn cause(cause: &Cause) -> String {
             let [one, other] = short([&values.0, &values.1]);
             format!("{name}: {one} → {other}")
         }
-        Cause::Series(contrast) => {
-            let (one, other) = contrast.medians;
-            format!(
-                "{} {} → {}",
-                contrast.words,
-                with_unit(one, contrast.unit),
-                with_unit(other, contrast.unit)
-            )
-        }
+        Cause::Series(contrast) => format!("{} {}", contrast.words, medians(contrast)),
     }
 }
 
@@ -306,8 +294,7 @@ fn short(values: [&str; 2]) -> [String; 2] {
 
 /// The text below a term.
 pub(super) fn causes(term: &Term) -> Option<String> {
-    let named = named(term)?;
-    Some(format!("candidate causes: {named}"))
+    Some(format!("candidate causes: {}", listed(&term.causes)?))
 }
 
 /// Remarks below the tables.
@@ -361,12 +348,7 @@ pub(super) fn with_unit(value: f64, unit: SeriesUnit) -> String {
 pub(super) fn change(contrast: &Contrast) -> String {
     match contrast.change {
         None => String::new(),
-        Some(Change::Ratio(ratio)) => {
-            let interval = ratio.interval.map_or(String::new(), |(low, high)| {
-                format!(" [{}, {}]", significant(low), significant(high))
-            });
-            format!("{}×{interval}", significant(ratio.value))
-        }
+        Some(Change::Ratio(ratio)) => times(ratio),
         Some(Change::Difference(difference)) => {
             let sign = match difference.value < 0.0 {
                 true => "−",
@@ -421,9 +403,7 @@ pub(super) fn signed_percent(share: f64) -> String {
 
 /// `why: randread: zfs is 0.36×: …`.
 pub(super) fn line(explained: &Explained) -> String {
-    let row: Vec<&str> = explained.row.iter().map(String::as_str).collect();
-    let row = row.join(" ");
-    match row.trim() {
+    match explained.row.join(" ").trim() {
         "" => format!("why: {}", headline(explained)),
         row => format!("why: {row}: {}", headline(explained)),
     }

@@ -2,6 +2,8 @@
 
 use iodyno_model::{Better, Metric, SeriesUnit, Unit};
 
+use crate::series::{BYTES, NANOS, largest_below};
+
 /// How values are placed along an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scale {
@@ -143,14 +145,6 @@ pub(crate) const NINES: [(f64, &str); 8] = [
     (99.9999, "p99.9999"),
 ];
 
-const NANOS: [(&str, f64); 4] = [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
-const BYTES: [(&str, f64); 5] = [
-    ("B", 1.0),
-    ("KiB", 1024.0),
-    ("MiB", 1048576.0),
-    ("GiB", 1073741824.0),
-    ("TiB", 1099511627776.0),
-];
 const RATES: [(&str, f64); 3] = [("/s", 1.0), ("thousand/s", 1e3), ("million/s", 1e6)];
 const BYTE_RATES: [(&str, f64); 4] = [
     ("B/s", 1.0),
@@ -158,12 +152,6 @@ const BYTE_RATES: [(&str, f64); 4] = [
     ("MiB/s", 1048576.0),
     ("GiB/s", 1073741824.0),
 ];
-
-/// The largest unit that is at most the value, or the first.
-fn largest_below(units: &[(&'static str, f64)], value: f64) -> (&'static str, f64) {
-    let found = units.iter().rev().find(|(_, size)| value.abs() >= *size);
-    found.or(units.first()).copied().unwrap_or(("", 1.0))
-}
 
 impl Axis {
     /// The title of a panel, with the unit of the axis if the title does not have it.

@@ -20,6 +20,8 @@ pub(crate) use jobs::seconds;
 pub use jobs::{jobs_csv, jobs_csv_head};
 pub use json::json;
 pub(crate) use scale::Scale;
+#[cfg(feature = "charts")]
+pub(crate) use scale::{BYTES, NANOS, largest_below};
 pub use table::text;
 
 /// The relation of a trial's clock to its steps and to the wall clock.

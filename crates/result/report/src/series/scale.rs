@@ -15,7 +15,7 @@ pub(crate) struct Scale {
     suffixed: bool,
 }
 
-const BYTES: [(&str, f64); 5] = [
+pub(crate) const BYTES: [(&str, f64); 5] = [
     ("B", 1.0),
     ("KiB", 1024.0),
     ("MiB", 1048576.0),
@@ -23,7 +23,7 @@ const BYTES: [(&str, f64); 5] = [
     ("TiB", 1099511627776.0),
 ];
 
-const NANOS: [(&str, f64); 4] = [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+pub(crate) const NANOS: [(&str, f64); 4] = [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
 
 impl Scale {
     /// The scale for values of a unit. It depends on a typical value and not on the largest, so that an outlier does
@@ -91,9 +91,8 @@ pub(crate) fn typical(values: impl Iterator<Item = Option<f64>>) -> f64 {
 }
 
 /// The largest unit that is at most the value, or the first if all are larger.
-fn largest_below(units: &[(&'static str, f64)], value: f64) -> (&'static str, f64) {
-    let fits = |unit: &&(&'static str, f64)| value.abs() >= unit.1;
-    let found = units.iter().rev().find(fits);
+pub(crate) fn largest_below(units: &[(&'static str, f64)], value: f64) -> (&'static str, f64) {
+    let found = units.iter().rev().find(|(_, size)| value.abs() >= *size);
     found.or(units.first()).copied().unwrap_or(("", 1.0))
 }
 
