@@ -53,6 +53,7 @@ pub use searches::{
 pub use statements::{claims_text, statements};
 pub(crate) use statements::{contradiction, place};
 pub use text::{closing_table, text};
+#[cfg(feature = "charts")]
 pub(crate) use view::Tone;
 pub use words::{Counts, sentences, summary_counts, verdict_words};
 pub(crate) use words::{
