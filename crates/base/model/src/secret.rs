@@ -274,6 +274,9 @@ const KEYS: [(&str, usize); 21] = [
     ("DHHC-1:", 30),
 ];
 
+/// The most quotes around a command in which secrets are found.
+const DEEPEST: usize = 16;
+
 /// Text without its secrets.
 pub fn masked(text: &str) -> Cow<'_, str> {
     match within_quotes(text) {
@@ -316,7 +319,7 @@ fn masked_spans(text: &str) -> Cow<'_, str> {
     spans.extend(of_urls(text));
     spans.extend(known_keys(text));
     spans.extend(private_keys(text));
-    spans.extend(of_programs(text));
+    spans.extend(of_programs(text, DEEPEST));
     for value in known_values() {
         let found = text.match_indices(value.as_str());
         spans.extend(found.map(|(at, _)| (at, at + value.len())));
@@ -425,6 +428,7 @@ pub fn is_secret(name: &str) -> bool {
 fn values(text: &str) -> Vec<(usize, usize)> {
     let bytes = text.as_bytes();
     let (mut found, mut at) = (Vec::new(), 0);
+    let mut quotes = Quotes::default();
     while at < bytes.len() {
         if !is_name(bytes[at]) {
             at += 1;
@@ -454,8 +458,8 @@ fn values(text: &str) -> Vec<(usize, usize)> {
         if flag && text[value..].starts_with('-') {
             continue;
         }
-        let (start, end) = value_at(text, value, words);
-        let end = with_scheme(text, start, end);
+        let (start, end) = value_at(text, value, words, &mut quotes);
+        let end = with_scheme(text, start, end, &mut quotes);
         found.push((start, end));
         at = end.max(at);
     }
@@ -463,11 +467,11 @@ fn values(text: &str) -> Vec<(usize, usize)> {
 }
 
 /// The end of a value, with the word after it if the value is a scheme of HTTP: `Bearer TOKEN`.
-fn with_scheme(text: &str, start: usize, end: usize) -> usize {
+fn with_scheme(text: &str, start: usize, end: usize, quotes: &mut Quotes) -> usize {
     let schemes = ["bearer", "basic", "token"].iter();
     let mut schemes = schemes.filter(|scheme| text[start..end].eq_ignore_ascii_case(scheme));
     match (schemes.next(), text[end..].strip_prefix(' ')) {
-        (Some(_), Some(_)) => value_at(text, end + 1, false).1,
+        (Some(_), Some(_)) => value_at(text, end + 1, false, quotes).1,
         _ => end,
     }
 }
@@ -487,7 +491,7 @@ fn without_blanks(text: &str) -> &str {
 
 /// The value that begins here: in quotes, or up to a separator; `words`: to the end of the line. A value of several
 /// parts, as a shell joins them, is one.
-fn value_at(text: &str, at: usize, words: bool) -> (usize, usize) {
+fn value_at(text: &str, at: usize, words: bool, quotes: &mut Quotes) -> (usize, usize) {
     let bytes = text.as_bytes();
     if words && !matches!(bytes.get(at), Some(b'"' | b'\'')) {
         let length = bytes[at..].iter().position(|byte| b"\"'\n".contains(byte));
@@ -498,7 +502,7 @@ fn value_at(text: &str, at: usize, words: bool) -> (usize, usize) {
         let length = rest.find("\\\"").unwrap_or(rest.len());
         return (at + 2, at + 2 + length);
     }
-    let end = word_end(text, at, b",;&|)}]>", open_quote(text, at));
+    let end = word_end(text, at, b",;&|)}]>", quotes.open_at(text, at));
     match bytes.get(at) {
         // The quotes stay around a single part.
         Some(quote @ (b'"' | b'\'')) if quote_end(text, at) == end => {
@@ -509,19 +513,29 @@ fn value_at(text: &str, at: usize, words: bool) -> (usize, usize) {
     }
 }
 
-/// The quote in which this place is, for a shell.
-fn open_quote(text: &str, at: usize) -> Option<u8> {
-    let (mut open, mut escaped) = (None, false);
-    for byte in text[..at].bytes() {
-        match (byte, open) {
-            _ if escaped => escaped = false,
-            (b'\\', _) if open != Some(b'\'') => escaped = true,
-            (b'"' | b'\'', None) => open = Some(byte),
-            (quote, Some(opened)) if quote == opened => open = None,
-            _ => {}
+/// The quotes of a text, for a shell, up to a place. Each place is read once: texts of others can be long.
+#[derive(Default)]
+struct Quotes {
+    at: usize,
+    open: Option<u8>,
+    escaped: bool,
+}
+
+impl Quotes {
+    /// The quote in which this place is. Places must ascend.
+    fn open_at(&mut self, text: &str, at: usize) -> Option<u8> {
+        for byte in text.as_bytes()[self.at..at].iter().copied() {
+            match (byte, self.open) {
+                _ if self.escaped => self.escaped = false,
+                (b'\\', _) if self.open != Some(b'\'') => self.escaped = true,
+                (b'"' | b'\'', None) => self.open = Some(byte),
+                (quote, Some(opened)) if quote == opened => self.open = None,
+                _ => {}
+            }
         }
+        self.at = at;
+        self.open
     }
-    open
 }
 
 /// The end of a word of a shell that begins here: a blank or one of these outside of quotes, or the quote in which it
@@ -572,8 +586,12 @@ impl CommandLine {
         }
         // Also `exec_prerun=mysql`.
         let name = word.rsplit(['/', '=']).next().unwrap_or_default();
-        self.programs
-            .extend(PROGRAMS.iter().filter(|it| it.names.contains(&name)));
+        let known = PROGRAMS.iter().filter(|it| it.names.contains(&name));
+        for program in known {
+            if self.programs.iter().all(|it| it.names != program.names) {
+                self.programs.push(program);
+            }
+        }
         for program in &self.programs {
             match program.secret_in(word) {
                 Some(at) if at < word.len() => return Some(at),
@@ -585,8 +603,8 @@ impl CommandLine {
     }
 }
 
-/// The values of flags of [`PROGRAMS`].
-fn of_programs(text: &str) -> Vec<(usize, usize)> {
+/// The values of flags of [`PROGRAMS`], also of commands in quotes within this many others.
+fn of_programs(text: &str, depth: usize) -> Vec<(usize, usize)> {
     const SEPARATORS: &[u8] = b";&|()`";
     let bytes = text.as_bytes();
     let (mut found, mut at) = (Vec::new(), 0);
@@ -604,8 +622,8 @@ fn of_programs(text: &str) -> Vec<(usize, usize)> {
         match command.secret_in(word) {
             Some(start) => found.push((at + start, end)),
             // A command in quotes: `sh -c "mysql -pX"`.
-            None if word.starts_with(['"', '\'']) && word.len() > 2 => {
-                let inner = of_programs(word[1..].trim_end_matches(['"', '\'']));
+            None if word.starts_with(['"', '\'']) && word.len() > 2 && depth > 0 => {
+                let inner = of_programs(word[1..].trim_end_matches(['"', '\'']), depth - 1);
                 found.extend(
                     inner
                         .iter()
@@ -622,13 +640,16 @@ fn of_programs(text: &str) -> Vec<(usize, usize)> {
 /// The bodies of private keys in PEM.
 fn private_keys(text: &str) -> Vec<(usize, usize)> {
     const KEY: &str = "PRIVATE KEY-----";
+    let mut known = 0;
     let found = text.match_indices(KEY).filter_map(|(at, mark)| {
-        let line = text[..at].rfind("-----")?;
+        let line = known + text.get(known..at)?.rfind("-----")?;
+        if !text[line..at].starts_with("-----BEGIN") {
+            return None;
+        }
         let body = at + mark.len();
-        let length = text[body..].find("-----END").unwrap_or(text.len() - body);
-        text[line..at]
-            .starts_with("-----BEGIN")
-            .then_some((body, body + length))
+        let length = text[body..].find("-----END");
+        known = length.map_or(text.len(), |length| body + length);
+        Some((body, known))
     });
     found.collect()
 }
@@ -651,15 +672,20 @@ fn of_urls(text: &str) -> Vec<(usize, usize)> {
 fn known_keys(text: &str) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     for (begin, least) in KEYS {
+        let mut known = 0;
         for (at, _) in text.match_indices(begin) {
+            let apart = at == 0 || !text.as_bytes()[at - 1].is_ascii_alphanumeric();
+            if at < known || !apart {
+                continue;
+            }
             let body = at + begin.len();
             let length = text.as_bytes()[body..]
                 .iter()
                 .take_while(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte));
             let length = length.count();
-            let apart = at == 0 || !text.as_bytes()[at - 1].is_ascii_alphanumeric();
-            if apart && length >= least {
-                found.push((at, body + length));
+            known = body + length;
+            if length >= least {
+                found.push((at, known));
             }
         }
     }
@@ -851,6 +877,28 @@ mod tests {
             "http_s3_keyid=a",
         ] {
             assert_eq!(masked(text), text);
+        }
+    }
+
+    /// Texts of others can be long. With work for each pair of places, each of these would take minutes; quotes that
+    /// are followed without a limit would need more stack than there is.
+    #[test]
+    fn each_place_of_a_long_text_is_read_a_few_times_only() {
+        let key = "-----BEGIN PRIVATE KEY-----\n";
+        for (part, end, expected) in [
+            ("mysql ", "-pX", "mysql -p*****".to_owned()),
+            ("eyJ-", " b", "***** b".to_owned()),
+            ("eyJ", " b", "***** b".to_owned()),
+            ("password=X ", "b", "password=***** b".to_owned()),
+            (key, "b", format!("{}*****", key.trim_end())),
+            ("PRIVATE KEY-----", "b", "PRIVATE KEY-----b".to_owned()),
+            // Deeper than [`DEEPEST`].
+            ("\"'", "mysql -pX", "\"'mysql -pX".to_owned()),
+        ] {
+            let long = part.repeat((1 << 19) / part.len()) + end;
+            let done = masked(&long);
+            let seen = done.char_indices().rev().nth(40).map_or(0, |(at, _)| at);
+            assert!(done.ends_with(&expected), "{part}: {}", &done[seen..]);
         }
     }
 
