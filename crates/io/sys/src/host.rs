@@ -197,8 +197,8 @@ pub fn is_open_for_writing(file: BorrowedFd<'_>) -> Option<bool> {
     const F_SETSIG: i32 = 10;
     // SAFETY: these commands take only numbers.
     let fcntl = |command, value: i32| unsafe { libc::fcntl(file.as_raw_fd(), command, value) };
-    // Who opens the file for writing while the lease exists waits for its end, and this process gets a signal. By
-    // default, this one is ignored.
+    // A process that opens the file for writing blocks until the lease ends, and this process gets a signal. SIGURG is
+    // ignored by default.
     if fcntl(F_SETSIG, libc::SIGURG) < 0 {
         return None;
     }
