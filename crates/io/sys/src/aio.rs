@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 
 use iodyno_model::Engine;
 
+use crate::blocking;
 use crate::file::{self, RwFlags};
 use crate::memory::Arena;
 use crate::result::errno;
@@ -110,28 +111,6 @@ impl AioBackend {
     pub fn with_blocking_syncs(mut self) -> AioBackend {
         self.blocking_syncs = true;
         self
-    }
-
-    /// Executes at most `max` of the ops that native AIO does not support, until the deadline. The next turn does the
-    /// rest.
-    fn block(&mut self, max: u32, deadline: Option<u64>, completions: &mut Completions) {
-        let mut done = 0;
-        for (slot, op) in self.blocking.iter().take(max as usize) {
-            let submitted = self.clock.now();
-            if done > 0 && deadline.is_some_and(|deadline| submitted >= deadline) {
-                break;
-            }
-            let file = &self.files[op.file as usize];
-            let result = match op.kind {
-                OpKind::Fsync => file::sync(&file.descriptor, false),
-                OpKind::Fdatasync => file::sync(&file.descriptor, true),
-                _ => file::on_range(file, op),
-            };
-            completions.push(*slot, result, submitted, self.clock.now());
-            completions.submitted += 1;
-            done += 1;
-        }
-        self.blocking.drain(..done);
     }
 
     /// Submits the prepared ops. A control block that the kernel refuses completes with its errno.
@@ -300,7 +279,7 @@ impl Backend for AioBackend {
     ) -> Result<(), BackendError> {
         completions.clear();
         if !self.blocking.is_empty() {
-            self.block(max, deadline, completions);
+            blocking::execute(&mut self.blocking, &self.files, max, deadline, completions);
         }
         self.submit(completions)?;
         let done = completions.list.len() as u32;

@@ -9,6 +9,7 @@
 
 mod aio;
 mod backend;
+mod blocking;
 pub mod bpf;
 mod clock;
 #[cfg(feature = "testing")]

@@ -85,14 +85,20 @@ impl PosixAioBackend {
         Ok(())
     }
 
-    /// Passes the oldest prepared ops to the library. Ops for which the library has no space stay prepared.
-    fn submit(&mut self, completions: &mut Completions) {
+    /// Passes the oldest prepared ops to the library, or executes those that it does not support: at most `max`, and none
+    /// after the deadline except the first. The rest stays prepared, also ops for which the library has no space.
+    fn submit(&mut self, max: u32, deadline: Option<u64>, completions: &mut Completions) {
         completions.entered = self.clock.now();
         let mut handed = 0;
         while handed < self.prepared.len() {
             let (slot, op) = self.prepared[handed];
             let submitted = self.clock.now();
             if op.kind == OpKind::Trim || op.kind.blocks() {
+                let done = completions.list.len() as u32;
+                let late = done > 0 && deadline.is_some_and(|deadline| submitted >= deadline);
+                if late || done >= max {
+                    break;
+                }
                 let file = &self.files[op.file as usize];
                 let result = file::on_range(file, &op);
                 completions.push(slot, result, submitted, self.clock.now());
@@ -197,7 +203,7 @@ impl Backend for PosixAioBackend {
         completions: &mut Completions,
     ) -> Result<(), BackendError> {
         completions.clear();
-        self.submit(completions);
+        self.submit(max, deadline, completions);
         loop {
             self.reap(
                 max.saturating_sub(completions.list.len() as u32),

@@ -1,6 +1,9 @@
 //! The thread of a mirror, on files: it allocates nothing for a request, as counted by the allocator, and its legs can
 //! take the time of simulated disks.
-#![allow(clippy::print_stderr, reason = "tells why a test is skipped")]
+#![allow(
+    clippy::print_stderr,
+    reason = "skipped tests are counted by what they print"
+)]
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -28,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn opened(paths: &[PathBuf]) -> Option<Vec<Leg>> {
     let made = format::create(paths, paths, true).map(drop);
     let legs = made.and_then(|()| legs::open(paths, Purpose::Use));
-    legs.map_err(|refused| eprintln!("skipped: no legs here: {:?}", refused.faults))
+    legs.map_err(|refused| eprintln!("SKIPPED: no legs here: {:?}", refused.faults))
         .ok()
 }
 
@@ -73,7 +76,7 @@ fn served<T>(
         match server.join().unwrap() {
             Ok(()) => Some(result.expect("a reply")),
             Err(error) => {
-                eprintln!("skipped: no io_uring here: {error}");
+                eprintln!("SKIPPED: no io_uring here: {error}");
                 None
             }
         }
@@ -179,7 +182,7 @@ fn a_trimmed_range_is_a_hole_also_in_a_leg_that_is_a_device() {
     let below = folder.path().join("below");
     File::create(&below).unwrap().set_len(LENGTH).unwrap();
     let Some(device) = Loop::on(&below) else {
-        return eprintln!("skipped: no loop device here");
+        return eprintln!("SKIPPED: no loop device here");
     };
     let blocks = || below.metadata().unwrap().blocks();
     let found = served(
@@ -205,7 +208,7 @@ fn a_trimmed_range_is_a_hole_also_in_a_leg_that_is_a_device() {
         return;
     };
     if !legs_make_zeros(&device.0) {
-        return eprintln!("skipped: the file system below has no holes");
+        return eprintln!("SKIPPED: the file system below has no holes");
     }
     assert!(
         trimmed + (u64::from(RANGE.1) / 1024) < full,

@@ -123,3 +123,118 @@ fio = { ioengine = "sim", rw = "randread", size = "1m", number_ios = 10 }
     let listed = home.iodyno(&["show", "last"]).succeeds();
     assert!(!listed.stdout.contains("Zq7Xw98d"), "{}", listed.stdout);
 }
+
+#[test]
+fn a_file_that_is_no_whole_bundle_is_refused() {
+    let home = Home::new();
+    let whole = sealed(&bundle()).into_bytes();
+    let cuts = (0..40).map(|part| whole[..whole.len() * part / 40].to_vec());
+    let others = [
+        b"\x1f\x8b\x08\0\0\0\0\0\0\x03".to_vec(),
+        b"PK\x03\x04\x14\0\0\0\x08\0".to_vec(),
+        b"[".repeat(2_000_000),
+        br#"{"header":"#.repeat(100_000),
+        vec![0; 100_000],
+    ];
+    for (place, bytes) in cuts.chain(others).enumerate() {
+        std::fs::write(home.work().join("bundle"), bytes).unwrap();
+        let done = home.iodyno(&["import", "bundle"]);
+        assert_eq!(done.code, 2, "{place}: {done:?}");
+    }
+    for path in [".", "/dev/zero", "/dev/null", "/dev/urandom"] {
+        home.iodyno(&["import", path]).exits(2);
+    }
+    let listed = home.iodyno(&["list", "--json"]);
+    assert!(!listed.stdout.contains("theirs"), "{listed:?}");
+    std::fs::write(home.work().join("bundle"), whole).unwrap();
+    home.iodyno(&["import", "bundle"]).succeeds();
+}
+
+/// Pointers of all texts of a document.
+fn texts(value: &Value, at: String, found: &mut Vec<String>) {
+    match value {
+        Value::String(_) => found.push(at),
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                texts(item, format!("{at}/{index}"), found);
+            }
+        }
+        Value::Object(members) => {
+            for (name, member) in members {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                texts(member, format!("{at}/{name}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn no_text_of_a_bundle_acts_on_a_terminal_or_a_page() {
+    const HOSTILE: &str =
+        "=a\u{1b}[2J\u{7}b\u{9b}2J\u{202e}<script>x</script>|[l](javascript:x)\u{2028}";
+    let home = Home::new();
+    let lines = bundle();
+    let mut pointers = Vec::new();
+    texts(&lines[1]["run"]["plan"], String::new(), &mut pointers);
+    let poison = |plan: &mut Value, pointer: &str| {
+        *plan.pointer_mut(pointer).unwrap() = json!(HOSTILE);
+    };
+    // Not names of kinds, numbers and the like.
+    pointers.retain(|pointer| {
+        let sealed = resealed(&lines, 0, &|plan| poison(plan, pointer));
+        home.file("bundle", &sealed);
+        let accepted = home.iodyno(&["import", "bundle"]).code == 0;
+        if accepted {
+            home.iodyno(&["delete", "last"]).succeeds();
+        }
+        accepted
+    });
+    assert!(pointers.len() > 5, "{pointers:?}");
+    // The names of the configuration and the workload must remain those of the trials.
+    let kept = ["/configurations/0/name", "/workloads/0/name"];
+    pointers.retain(|pointer| !kept.contains(&pointer.as_str()));
+    let mut lines = lines;
+    for pointer in &pointers {
+        poison(&mut lines[1]["run"]["plan"], pointer);
+    }
+    home.file("bundle", &sealed(&lines));
+    home.iodyno(&["import", "bundle"]).succeeds();
+    let views: [&[&str]; 9] = [
+        &["list"],
+        &["show", "last"],
+        &["compare", "last"],
+        &["explain", "last"],
+        &["compare", "last", "--format", "csv"],
+        &["compare", "last", "--format", "markdown"],
+        &["history"],
+        &["plot", "last", "trials", "-o", "trials.svg"],
+        &["report", "last", "-o", "page.html"],
+    ];
+    let acts = |character: char| {
+        character.is_control() && character != '\n' || "\u{202e}\u{2028}".contains(character)
+    };
+    for view in views {
+        let done = home.iodyno(view);
+        for text in [&done.stdout, &done.stderr] {
+            assert!(!text.contains(acts), "{view:?}: {text:?}");
+        }
+        let cell = |line: &str| {
+            line.split(',')
+                .any(|cell| cell.starts_with(['=', '+', '@']))
+        };
+        assert!(
+            !view.contains(&"csv") || !done.stdout.lines().any(cell),
+            "{done:?}"
+        );
+    }
+    for file in ["trials.svg", "page.html"] {
+        let Ok(page) = std::fs::read_to_string(home.work().join(file)) else {
+            continue;
+        };
+        assert!(
+            !page.contains("<script>x") && !page.contains("\u{1b}"),
+            "{file}"
+        );
+    }
+}

@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd;
 
 use iodyno_model::Engine;
 
+use crate::blocking;
 use crate::file::{self, RwFlags};
 use crate::memory::Arena;
 use crate::{
@@ -43,9 +44,9 @@ pub struct UringBackend {
     submitted: Box<[u64]>,
     /// Slots prepared since the last turn.
     prepared: Vec<Slot>,
-    /// Discards, which io_uring does not support before Linux 6.12: executed synchronously by the next
-    /// turn.
-    discards: Vec<(Slot, Op)>,
+    /// Ops that this thread executes in a later turn, such as discards, which io_uring does not support before Linux
+    /// 6.12.
+    blocking: Vec<(Slot, Op)>,
 }
 
 impl UringBackend {
@@ -108,7 +109,7 @@ impl UringBackend {
             clock: MonotonicClock,
             submitted: vec![0; slots].into_boxed_slice(),
             prepared: Vec::with_capacity(slots),
-            discards: Vec::with_capacity(slots),
+            blocking: Vec::with_capacity(slots),
             rings,
             arena,
             files,
@@ -210,16 +211,6 @@ impl UringBackend {
         }
         self.sqe_flags
     }
-
-    fn discard(&mut self, completions: &mut Completions) {
-        for (slot, op) in self.discards.drain(..) {
-            let submitted = self.clock.now();
-            let file = &self.files[op.file as usize];
-            let result = file::on_range(file, &op);
-            completions.push(slot, result, submitted, self.clock.now());
-            completions.submitted += 1;
-        }
-    }
 }
 
 fn hint(error: &std::io::Error) -> &'static str {
@@ -272,7 +263,7 @@ impl UringBackend {
     fn place(&mut self, slot: Slot, op: &Op, write_flags: u32, more_flags: u8) {
         let file = op.file as usize;
         if op.kind.blocks() || (op.kind == OpKind::Trim && self.files[file].device) {
-            return self.discards.push((slot, *op));
+            return self.blocking.push((slot, *op));
         }
         let address = self.arena.lend(slot, op.skip, op.transfer_length()) as u64;
         let sqe = Sqe {
@@ -356,8 +347,8 @@ impl Backend for UringBackend {
         completions: &mut Completions,
     ) -> Result<(), BackendError> {
         completions.clear();
-        if !self.discards.is_empty() {
-            self.discard(completions);
+        if !self.blocking.is_empty() {
+            blocking::execute(&mut self.blocking, &self.files, max, deadline, completions);
         }
         let entered = self.clock.now();
         completions.entered = entered;
@@ -371,7 +362,8 @@ impl Backend for UringBackend {
                 .submit(self.clock, entered)
                 .map_err(|error| BackendError::new("submit to the io_uring", error))?;
         }
-        let min = min.saturating_sub(completions.list.len() as u32);
+        let done = completions.list.len() as u32;
+        let (min, max) = (min.saturating_sub(done), max.saturating_sub(done));
         let ready = self.rings.ready();
         let entered_now = completions.submission_ns > 0;
         if self.rings.pending() > 0 || ready < min || (ready == 0 && !entered_now) {
