@@ -1,4 +1,4 @@
-//! What tells a target from everything else that may come to lie at its path.
+//! The identity of a target, which distinguishes it from anything else that may appear at its path.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -37,6 +37,7 @@ mod metric;
 mod node;
 mod observation;
 mod operations;
+pub mod ordered;
 mod pacing;
 mod part;
 mod pinning;

@@ -208,7 +208,7 @@ pub struct DirectionResult {
 }
 
 impl DirectionResult {
-    /// Whether nothing was done in this direction.
+    /// The result of a direction without ops.
     pub fn empty(direction: Direction) -> DirectionResult {
         DirectionResult {
             direction,

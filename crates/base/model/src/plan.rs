@@ -58,7 +58,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Whether it is a separate configuration and not the repeated baseline.
+    /// A separate configuration, not the repeated baseline.
     pub fn new(name: impl Into<String>, target: Target) -> Configuration {
         Configuration {
             name: name.into(),

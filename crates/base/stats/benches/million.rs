@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use iodyno_stats::{
     ChangePointOptions, Sample, autocorrelation_time, change_points, cliffs_delta, hodges_lehmann,
-    hodges_lehmann_shift, mann_whitney, mser, signed_rank,
+    hodges_lehmann_shift, mann_whitney, signed_rank,
 };
 
 const COUNT: usize = 1_000_000;
@@ -37,9 +37,6 @@ fn main() {
     let begun = Instant::now();
     black_box(autocorrelation_time(&one)).ok();
     show("autocorrelation time", begun);
-    let begun = Instant::now();
-    black_box(mser(&one)).ok();
-    show("MSER-5", begun);
     let begun = Instant::now();
     black_box(change_points(&one, &ChangePointOptions::default())).ok();
     show("change points", begun);

@@ -26,11 +26,9 @@ mod knee;
 mod mann_whitney;
 mod means;
 mod median_interval;
-mod mser;
 mod multiplicity;
 mod outliers;
 mod pairwise;
-mod permutation;
 mod power;
 mod ranks;
 mod sample;
@@ -64,10 +62,8 @@ pub use mann_whitney::{
 };
 pub use means::{MeanDifference, mean_difference, mean_permutation_p, prediction_interval};
 pub use median_interval::{MedianInterval, least_values_for_median_interval};
-pub use mser::{Mser, mser};
 pub use multiplicity::{benjamini_hochberg, benjamini_hochberg_levels, holm, holm_levels};
 pub use outliers::{TrimmedMean, trimmed_mean};
-pub use permutation::{PermutationOptions, e_divisive_permutation};
 pub use power::{
     Decides, Projection, least_rounds, least_samples, rounds_for_width, rounds_to_decide,
     samples_for_width, samples_to_decide,
@@ -79,6 +75,4 @@ pub use sign_flips::{SimultaneousTests, mean_and_error, simultaneous_reach, simu
 pub use signed_rank::{
     SIGNED_RANK_EXACT_LIMIT, SignedRank, hodges_lehmann, signed_rank, smallest_p_signed_rank,
 };
-pub use steady_state::{
-    SteadyCriteria, SteadyWindow, assess_window, block_means, first_steady_window,
-};
+pub use steady_state::{SteadyCriteria, SteadyWindow, assess_window};

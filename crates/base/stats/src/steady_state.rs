@@ -52,30 +52,6 @@ pub fn assess_window(
     Ok(assess(rounds, rounds.len() - criteria.window, criteria))
 }
 
-/// The first window that is steady, or `None`.
-pub fn first_steady_window(
-    rounds: &[f64],
-    criteria: &SteadyCriteria,
-) -> Result<Option<SteadyWindow>, StatsError> {
-    check(rounds, criteria)?;
-    Ok((0..=rounds.len() - criteria.window)
-        .map(|start| assess(rounds, start, criteria))
-        .find(|window| window.steady))
-}
-
-/// Means of consecutive blocks of `width` values; an incomplete block at the end is left out.
-pub fn block_means(values: &[f64], width: usize) -> Result<Vec<f64>, StatsError> {
-    if width == 0 {
-        return Err(StatsError::OutOfRange {
-            name: "block width",
-            value: 0.0,
-            expected: "at least 1",
-        });
-    }
-    check_finite(values, 1)?;
-    Ok(values.chunks_exact(width).map(mean).collect())
-}
-
 fn check(rounds: &[f64], criteria: &SteadyCriteria) -> Result<(), StatsError> {
     if criteria.window < 2 {
         return Err(StatsError::OutOfRange {
@@ -145,22 +121,6 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_first_steady_window_after_a_warm_up() {
-        let rounds = [
-            400.0, 250.0, 160.0, 120.0, 104.0, 101.0, 99.0, 100.0, 102.0, 98.0,
-        ];
-        let window = first_steady_window(&rounds, &SteadyCriteria::default())
-            .unwrap()
-            .unwrap();
-        assert_eq!((window.start, window.end), (4, 9));
-        let falling: Vec<f64> = (0..50).map(|i| 0.9f64.powi(i)).collect();
-        assert_eq!(
-            first_steady_window(&falling, &SteadyCriteria::default()),
-            Ok(None)
-        );
-    }
-
-    #[test]
     fn refuses_too_few_rounds_and_invalid_settings() {
         let criteria = SteadyCriteria::default();
         assert_eq!(
@@ -176,10 +136,8 @@ mod tests {
             ..criteria
         };
         assert!(matches!(
-            first_steady_window(&[1.0; 4], &narrow),
+            assess_window(&[1.0; 4], &narrow),
             Err(StatsError::OutOfRange { .. })
         ));
-        assert!(block_means(&[1.0], 0).is_err());
-        assert_eq!(block_means(&[1.0, 3.0, 5.0], 2), Ok(vec![2.0]));
     }
 }

@@ -47,20 +47,12 @@ fn calls() -> Vec<Call> {
         ("holm", 1, |v| holm(v).err()),
         ("holm_levels", 1, |v| holm_levels(v, 0.05).err()),
         ("benjamini_hochberg", 1, |v| benjamini_hochberg(v).err()),
-        ("mser", 10, |v| mser(v).err()),
         ("assess_window", 5, |v| {
             assess_window(v, &SteadyCriteria::default()).err()
         }),
-        ("first_steady_window", 5, |v| {
-            first_steady_window(v, &SteadyCriteria::default()).err()
-        }),
-        ("block_means", 1, |v| block_means(v, 2).err()),
         ("autocorrelation_time", 2, |v| autocorrelation_time(v).err()),
         ("change_points", 1, |v| {
             change_points(v, &ChangePointOptions::default()).err()
-        }),
-        ("e_divisive_permutation", 1, |v| {
-            e_divisive_permutation(v, &PermutationOptions::default()).err()
         }),
         ("rounds_for_width", 2, |v| {
             rounds_for_width(v, 0.95, 0.1).err()
@@ -189,5 +181,4 @@ fn settings_out_of_range_are_named() {
         ..Default::default()
     };
     assert!(change_points(&fine, &options).is_err());
-    assert!(e_divisive_permutation(&[1.0; 601], &PermutationOptions::default()).is_err());
 }

@@ -106,7 +106,7 @@ impl Guard {
     /// how the target would be used.
     ///
     /// # Errors
-    /// As of [`Guard::admit`], as far as they can be foreseen.
+    /// Those of [`Guard::admit`], except for errors of the calls that this function does not make.
     pub fn examine(&self, request: &Request<'_>) -> Result<TargetUse, AdmitError> {
         let failed = |source| AdmitError::failed(request.path, "open", source, false);
         let changes = request.intent.changes();

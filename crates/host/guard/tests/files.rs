@@ -492,7 +492,7 @@ fn users_on_the_other_side_of_an_overlay_are_found_without_its_paths() {
         };
         used.push((write(&at(shown), &[at(shown)]), user.id()));
     }
-    // Who writes it through the overlay is found by any name of it.
+    // A writer through the overlay is found by any name of the file.
     fs::hard_link(at("moved/b"), at("link")).unwrap();
     let written = User::python("f = open(path, 'r+b')", &at("merged/b"))
         .map(|_user| write(&at("link"), &[at("link")]));

@@ -248,7 +248,7 @@ mod tests {
             .attribute("nvme0n1", "wwid", "eui.1\n");
         assert_eq!(identity_of(&host, "vda"), "serial V1, 536870912 bytes");
         assert_eq!(identity_of(&host, "sda"), "wwid naa.5, 536870912 bytes");
-        let part = "wwid naa.5, 524288 bytes from 1048576";
+        let part = "wwid naa.5, 524288 bytes from 2097152";
         assert_eq!(identity_of(&host, "sda1"), part);
         assert_eq!(identity_of(&host, "nvme0n1"), "wwid eui.1, 536870912 bytes");
         assert_eq!(identity_of(&host, "dm-0"), "dm LVM-x, 536870912 bytes");

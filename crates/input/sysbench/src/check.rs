@@ -137,7 +137,9 @@ fn flags(gathered: &mut Gathered<'_>, draft: &Draft) {
         ""
     };
     if draft.io_mode == IoMode::Mmap && !flag.is_empty() {
-        let message = format!("`{flag}` cannot be had of a mapped file, which is the page cache");
+        let message = format!(
+            "`{flag}` does not apply to a mapped file, whose I/O goes through the page cache"
+        );
         let hint = "leave the flag out, or use `--file-io-mode=sync`";
         gathered.about("file-extra-flags", Diagnostic::error(message).hint(hint));
     }
@@ -210,7 +212,7 @@ fn distribution(gathered: &mut Gathered<'_>, draft: &Draft, mode: SharedMode) {
         return;
     }
     let message =
-        "`--rand-type` has its effect here; sysbench's fileio takes it and draws uniformly";
+        "`--rand-type` takes effect here; sysbench's fileio ignores it and draws uniformly";
     let hint = "leave it out to compare with sysbench's figures";
     gathered.about("rand-type", Diagnostic::warning(message).hint(hint));
 }

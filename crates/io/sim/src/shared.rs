@@ -73,7 +73,7 @@ struct User {
 
 impl SharedDevice {
     /// A device as in [`SimTarget`], for users whose files begin at these places on it. The seed determines the angles
-    /// of rotating disks and what a policy draws. `None`: it is no disk or mirror.
+    /// of rotating disks and what a policy draws. `None`: the target is not a disk or mirror.
     ///
     /// # Errors
     /// If its read policy is unknown.
@@ -205,7 +205,7 @@ impl Device for SharedDevice {
         state.users[self.user as usize].ended.pop_front()
     }
 
-    /// Only the ops of this user. The device goes on with them; nobody waits for their ends.
+    /// Cancels the ops of this user only. The device still executes them, and their completions are dropped.
     fn cancel_all(&mut self, now: u64) {
         let mut state = self.state();
         state.distribute(now);

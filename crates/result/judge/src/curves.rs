@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use iodyno_model::{AxisCurve, AxisPoint, Observation};
 use iodyno_units::{Bytes, Nanos};
 
-use crate::ordered::entry;
 use crate::repeats;
+use iodyno_model::ordered::entry;
 
 /// The number of values from which an axis is drawn as a curve.
 const LEAST_VALUES: usize = 3;

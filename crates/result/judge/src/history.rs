@@ -15,8 +15,8 @@ use iodyno_stats::{
 };
 
 use crate::observe::FULLNESS;
-use crate::ordered::distinct;
 use crate::repeats;
+use iodyno_model::ordered::distinct;
 
 /// The probability that a further steady run lies within its prediction.
 const LEVEL: f64 = 0.99;

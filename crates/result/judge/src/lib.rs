@@ -13,7 +13,6 @@ mod findings;
 mod history;
 mod kind;
 mod observe;
-mod ordered;
 mod repeats;
 mod result;
 mod search;

@@ -6,8 +6,8 @@ use iodyno_model::{
     Claim, Comparison, Metric, Observation, Question, Repeated, Run, RunState, SearchAnswer,
 };
 
-use crate::ordered::entry;
 use crate::{CompareError, Probe, chosen, repeats, search_answer, without_searches};
+use iodyno_model::ordered::entry;
 
 /// The result of a comparison.
 pub enum CompareResult {

@@ -13,8 +13,8 @@ use iodyno_model::{
 
 use crate::devices;
 use crate::kind::{in_stages, kind};
-use crate::ordered::{distinct, entry};
 use crate::work::{self, covered, measured_ns};
+use iodyno_model::ordered::{distinct, entry};
 use stalls::Standstill;
 
 /// A percentile is limited by the harness's resolution if it is below this many times the delay with which completions

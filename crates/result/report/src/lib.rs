@@ -20,7 +20,6 @@ pub mod imported;
 pub mod json;
 pub mod live;
 mod operations;
-mod ordered;
 pub mod parquet;
 pub mod plan;
 pub mod schedule;

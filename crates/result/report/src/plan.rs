@@ -10,9 +10,9 @@ use iodyno_model::{
 use iodyno_units::{Nanos, counted, percent};
 
 use crate::json::Schedule;
-use crate::ordered::entry;
 use crate::style::line;
 use crate::{Style, schedule};
+use iodyno_model::ordered::entry;
 
 /// The workloads of the most frequent metric are named if they are not more.
 const NAMED: usize = 3;

@@ -350,17 +350,19 @@ fn check_nodes(contents: &Contents<'_>, accepted: Accepted) -> Result<(), Refuse
             }
         };
         if (id == ROOT_ID) != matches!(node.place, Place::Root) {
-            return wrong(format!("node {id} cannot be where it is said to be"));
+            return wrong(format!(
+                "node {id} is the root, or is stored as the root, but not both"
+            ));
         }
         if folders.insert(id, folder).is_some() {
-            return wrong(format!("node {id} is there twice"));
+            return wrong(format!("duplicate node {id}"));
         }
         if id >= contents.next_node {
-            return wrong(format!("node {id} is still to be made"));
+            return wrong(format!("node {id} is not below `next_node`"));
         }
     }
     if !contents.nodes.is_empty() && !folders.contains_key(&ROOT_ID) {
-        return wrong("it has no root".to_owned());
+        return wrong("the root is missing".to_owned());
     }
     for node in &contents.nodes {
         // The crate takes one reference for each.
@@ -434,9 +436,9 @@ fn check_handles(contents: &mut Contents<'_>, accepted: Accepted) -> Result<(), 
     for handle in &mut contents.handles {
         let id = handle.id;
         let wrong = match () {
-            () if !known.insert(id) => Some("is there twice"),
-            () if id >= contents.next_handle => Some("is still to be made"),
-            () if !nodes.contains(&handle.node) => Some("is of a node that is missing"),
+            () if !known.insert(id) => Some("is a duplicate"),
+            () if id >= contents.next_handle => Some("is not below `next_handle`"),
+            () if !nodes.contains(&handle.node) => Some("belongs to a node that is missing"),
             () => None,
         };
         if let Some(wrong) = wrong {

@@ -8,7 +8,7 @@ use vhost::vhost_user::message::{VhostUserMemoryRegion, VhostUserSingleMemoryReg
 use vhost::vhost_user::{Error, Result};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
 
-/// Regions of memory that a client may share.
+/// The maximum number of regions of memory that a client may share.
 pub(crate) const MOST_REGIONS: u64 = 509;
 
 /// The memory that a client shares. Clones share the mapping, which lives as long as the last of them.

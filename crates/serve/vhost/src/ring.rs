@@ -14,7 +14,7 @@ use vm_memory::{GuestAddress, GuestMemoryMmap};
 use crate::chain::DescriptorTable;
 use crate::in_flight_record::InFlightRecord;
 
-/// Descriptors of a ring.
+/// The maximum number of descriptors of a ring.
 pub const MOST_DESCRIPTORS: u16 = 1024;
 
 /// A ring of a client.

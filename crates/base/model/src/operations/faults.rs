@@ -30,7 +30,7 @@ impl Operations {
         }
         faults.extend(self.of_files());
         if self.bytes() > u128::from(MOST_BYTES) {
-            faults.push("its sets and a cycle are more bytes than can be counted".to_owned());
+            faults.push("its sets and a cycle have too many bytes to count".to_owned());
         }
         faults
     }
@@ -49,7 +49,7 @@ impl Operations {
             let fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
             if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(fit) {
                 faults.push(format!(
-                    "the set's name `{name}` cannot begin a file's: use up to {LONGEST_NAME} \
+                    "the set's name `{name}` cannot be a part of file names: use up to {LONGEST_NAME} \
                      letters, digits, `-` and `_`"
                 ));
             }
@@ -61,11 +61,11 @@ impl Operations {
             }
             if *count > MOST_FILES {
                 faults.push(format!(
-                    "the set `{name}` has {count} files; at most {MOST_FILES} can be"
+                    "the set `{name}` has {count} files, more than {MOST_FILES}"
                 ));
             }
             if *size > MOST_BYTES {
-                faults.push(format!("files of set `{name}` are longer than any can be"));
+                faults.push(format!("files of set `{name}` are too long"));
             }
         }
         faults
@@ -388,14 +388,18 @@ mod tests {
     #[test]
     fn sets_have_unique_names_and_are_not_empty() {
         let cycle = [Statfs];
-        check(&[set("a/b", 1, 1)], &cycle, &["`a/b` cannot begin"]);
+        check(&[set("a/b", 1, 1)], &cycle, &["`a/b` cannot be"]);
         check(&[set("", 1, 1), set("..", 1, 1)], &cycle, &["``", "`..`"]);
         check(&[set(&"n".repeat(201), 1, 1)], &cycle, &["up to 200"]);
         check(&[set("a", 1, 1), set("a", 1, 1)], &cycle, &["two sets `a`"]);
         check(&[set("a", 0, 1)], &cycle, &["`a` has no files"]);
         check(&[set("a", 1 << 32, 1)], &cycle, &["4294967296 files"]);
-        check(&[set("a", 1 << 31, 1 << 33)], &cycle, &["more bytes"]);
-        check(&[set("a", 1, 1 << 63)], &cycle, &["longer", "more bytes"]);
+        check(&[set("a", 1 << 31, 1 << 33)], &cycle, &["too many bytes"]);
+        check(
+            &[set("a", 1, 1 << 63)],
+            &cycle,
+            &["too long", "too many bytes"],
+        );
     }
 
     #[test]
@@ -461,7 +465,7 @@ mod tests {
             &["4 bytes are appended to files of at most 0"],
         );
         let vast = [Create, Action::Write { bytes: u64::MAX }, Close];
-        check(&[], &vast, &["more than a file", "more bytes"]);
+        check(&[], &vast, &["more than a file", "too many bytes"]);
     }
 
     #[test]

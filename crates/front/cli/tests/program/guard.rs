@@ -288,7 +288,7 @@ fn a_disk_image_is_overwritten_only_when_destroy_names_it() {
     home.iodyno(&["run", "job.fio", "--on", path])
         .exits(3)
         .tells("vm.qcow2 holds qcow image at byte 0")
-        .tells(&format!("add `--destroy {path}`"));
+        .tells("to overwrite its content, add `--destroy ");
     // A generated name can lead to it too, and a job that only reads can remove it.
     let folder = home.work().display().to_string();
     let generated = format!("{WRITES}filename_format=vm.qcow2\n");

@@ -118,7 +118,7 @@ impl Making<'_> {
                 Err(fault) if begun.elapsed() >= SETUP || (self.ops.stop)() => {
                     return Err(fault.hint("`ready` must succeed within 600 s"));
                 }
-                // The last attempt tells enough.
+                // Only the last attempt stays recorded.
                 Err(_) => drop(self.ops.commands.pop()),
             }
             self.ops.host.sleep(PAUSE);

@@ -180,7 +180,7 @@ impl Making<'_> {
             match self.ops.run(&status, COMMAND) {
                 Ok(_) => return Ok(()),
                 Err(fault) if begun.elapsed() >= MAKE || (self.ops.stop)() => return Err(fault),
-                // The last attempt tells enough.
+                // Only the last attempt stays recorded.
                 Err(_) => drop(self.ops.commands.pop()),
             }
             self.ops.host.sleep(PAUSE);

@@ -223,12 +223,12 @@ impl Making<'_> {
             point: socket.to_owned(),
         })?;
         self.ops.await_socket(&command, &log, socket)?;
-        self.tells(text, stats);
+        self.record_stats(text, stats);
         Ok(())
     }
 
-    /// Records where a server tells what it counted, if it was asked to.
-    fn tells(&mut self, command: &str, stats: PathBuf) {
+    /// Records the socket on which a server reports its counters, if its command requests one.
+    fn record_stats(&mut self, command: &str, stats: PathBuf) {
         if command.contains(SERVER_STATS) {
             self.stats.push(stats);
         }
@@ -279,7 +279,7 @@ impl Making<'_> {
         let mounted = || mounts::own(roots).iter().any(|mount| mount.point == point);
         let what = ("mounted nothing", hint);
         self.ops.await_server(&command, &log, what, &mounted)?;
-        self.tells(&server.command, stats);
+        self.record_stats(&server.command, stats);
         self.tell_cpus("fuse", server);
         Ok(Storage::Folder(point))
     }

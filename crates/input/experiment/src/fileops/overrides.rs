@@ -395,10 +395,10 @@ impl Change<'_> {
             ([], 1) => Some(0),
             ([], 0) => {
                 let message = format!(
-                    "`{}` makes no files before, so that none can be counted",
+                    "`{}` makes no files before its ops, so it has no number of files",
                     self.workload
                 );
-                let hint = "leave it out, or say how many ops there are to be".to_owned();
+                let hint = "leave it out, or use `--events N`".to_owned();
                 self.fault(message, hint);
                 None
             }

@@ -195,11 +195,11 @@ fn errors_have_a_location_and_a_remedy() {
         ),
         (
             "--file-io-mode=mmap --file-extra-flags=direct --file-test-mode=rndrd run",
-            "--file-extra-flags=direct | error `direct` cannot be had of a mapped file, which is the page cache | leave the flag out, or use `--file-io-mode=sync`",
+            "--file-extra-flags=direct | error `direct` does not apply to a mapped file, whose I/O goes through the page cache | leave the flag out, or use `--file-io-mode=sync`",
         ),
         (
             "--file-io-mode=mmap --file-extra-flags=dsync --file-test-mode=rndwr run",
-            "--file-extra-flags=dsync | error `dsync` cannot be had of a mapped file, which is the page cache | leave the flag out, or use `--file-io-mode=sync`",
+            "--file-extra-flags=dsync | error `dsync` does not apply to a mapped file, whose I/O goes through the page cache | leave the flag out, or use `--file-io-mode=sync`",
         ),
         (
             "--validate --file-block-size=12 prepare",
@@ -270,7 +270,7 @@ fn surprising_options_give_warnings_and_are_accepted() {
         ),
         (
             "--rand-type=pareto --file-test-mode=rndrd run",
-            "--rand-type=pareto | warning `--rand-type` has its effect here; sysbench's fileio takes it and draws uniformly | leave it out to compare with sysbench's figures",
+            "--rand-type=pareto | warning `--rand-type` takes effect here; sysbench's fileio ignores it and draws uniformly | leave it out to compare with sysbench's figures",
         ),
         (
             "--rand-type=pareto --file-test-mode=seqrd run",

@@ -40,7 +40,7 @@ use iodyno_model::{
 
 use super::facts::{Facts, differ_in_counts};
 use super::words;
-use crate::ordered::entry;
+use iodyno_model::ordered::entry;
 
 /// The two sides of a cell: the trials that count.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@ use iodyno_model::{Better, Metric, Observation, Question, Unit};
 
 use super::family::{Workload, workloads};
 use super::grouping::{Kinship, Row, Table};
-use crate::ordered::entry;
+use iodyno_model::ordered::entry;
 
 /// Purpose of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use iodyno_model::{Metric, Observation, Verdict};
 use iodyno_units::counted;
 
-use crate::ordered::entry;
+use iodyno_model::ordered::entry;
 
 /// Run and round, which are common to trials that are paired.
 pub(crate) type Together<'a> = (&'a str, u32);

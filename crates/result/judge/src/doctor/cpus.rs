@@ -5,9 +5,9 @@ use iodyno_model::{Check, CheckState, Environment, SeriesKind, Telemetry, Weight
 use super::{check, remedied, unknown};
 use crate::devices;
 use crate::findings::{FAST_SOURCES, STEAL_PERCENT, on_one_cpu};
-use crate::ordered::entry;
 use crate::series::{DISJOINT, Total, balance, sum, totals};
 use CheckState::{Fine, Note, Unfit, Unknown};
+use iodyno_model::ordered::entry;
 
 /// Below this rate per second the distribution of interrupts is random.
 const LEAST_INTERRUPTS: f64 = 1000.0;

@@ -491,7 +491,7 @@ fn mount_options_must_not_change_the_meaning_of_a_write() {
         (
             "relatime,ro",
             Unfit,
-            "has errors of it, save the data and let fsck repair it unmounted",
+            "has errors of it, save the data and run fsck on it unmounted",
         ),
         ("ro,sync", Unfit, "find out why it is read-only"),
         ("relatime,rw,sync", Unfit, "every write is synced"),

@@ -31,8 +31,8 @@ pub use costs::costs;
 
 use crate::compare::{Cell, CompareError, Counted, compared};
 use crate::observe::TRACED;
-use crate::ordered::{distinct, entry};
 use contrast::{Values, estimated, tested};
+use iodyno_model::ordered::{distinct, entry};
 use quantity::{Quantity, SERIES};
 use split::{Contribution, Frame, Mode, Part, contributions, parts};
 

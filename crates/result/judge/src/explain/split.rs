@@ -9,7 +9,7 @@
 use iodyno_model::Costs;
 
 use super::quantity::Quantity;
-use crate::ordered::entry;
+use iodyno_model::ordered::entry;
 
 /// How the two sides are split: the same for all of their trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -14,8 +14,8 @@ use iodyno_units::{Bytes, Nanos};
 
 use super::{Evidence, during, finding, remedied};
 use crate::devices;
-use crate::ordered::distinct;
 use crate::series::{View, sum};
+use iodyno_model::ordered::distinct;
 
 /// The seconds vary by at most this percentage of their mean. Storage without a limit varies by about 5 to 20
 /// %.

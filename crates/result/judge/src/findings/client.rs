@@ -8,8 +8,8 @@ use iodyno_model::{
 use iodyno_units::Nanos;
 
 use super::{Evidence, during, finding, list, remedied};
-use crate::ordered::distinct;
 use crate::series::{View, share};
+use iodyno_model::ordered::distinct;
 
 /// A worker that computes for this fraction of its time does not wait for the storage: a faster device would not
 /// increase the figure. The other 5 % allow for the scheduler and other threads.

@@ -4,8 +4,8 @@ use iodyno_model::{Finding, FindingKind, SeriesKind, Telemetry, Weight};
 
 use super::{Evidence, finding, remedied};
 use crate::devices;
-use crate::ordered::entry;
 use crate::series::{DISJOINT, Total, cpu_number, sum, totals};
+use iodyno_model::ordered::entry;
 
 /// Below this rate per second interrupts are negligible: at a few microseconds each they take less than 1 % of
 /// a CPU.

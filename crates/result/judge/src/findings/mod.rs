@@ -39,9 +39,9 @@ pub(crate) use interrupts::on_one_cpu;
 pub(crate) use memory::dirty;
 
 use crate::observe::ByNode;
-use crate::ordered::distinct;
 use crate::series::{measured, totals};
 use crate::work;
+use iodyno_model::ordered::distinct;
 
 /// Samples are merged to at least this length, ns: CPU time is counted in ticks of 10 ms, and one tick is a
 /// tenth of a sample of 100 ms.

@@ -54,8 +54,8 @@ fn timed_rate(workload: &Workload, trial: &Trial) -> Option<f64> {
     (timed_ns > 0 && !paced).then(|| ran.len() as f64 * 1e9 / (timed_ns as f64 / cycles as f64))
 }
 
-/// What the rates of a loop with untimed steps have to be multiplied by, to be those of the timed steps; `None` if
-/// untimed steps do not count, or the loop has a requested rate.
+/// The factor from the rates of a loop with untimed steps to those of its timed steps. `None` if untimed steps do not
+/// count, or the loop has a requested rate.
 pub(super) fn timed_by_loop(workload: &Workload, trial: &Trial) -> Option<f64> {
     let counts = work::all_operations(workload) && work::untimed_counts(workload, trial);
     let cycles: u64 = work::clones(trial)

@@ -6,7 +6,7 @@ use iodyno_model::{
 };
 use iodyno_units::Bytes;
 
-use crate::ordered::distinct;
+use iodyno_model::ordered::distinct;
 
 /// The values of a fact.
 pub(super) struct Values(Vec<String>);

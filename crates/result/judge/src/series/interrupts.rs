@@ -7,7 +7,7 @@ use iodyno_model::{FigureColumn, FigureRow, SeriesKind, Telemetry};
 
 use super::view::{over, sum};
 use super::{Drawn, View};
-use crate::ordered::distinct;
+use iodyno_model::ordered::distinct;
 
 /// The name of the row for all sources.
 const ALL: &str = "all";

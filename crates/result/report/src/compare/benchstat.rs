@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use iodyno_model::{Better, Figure, Metric, Observation, Question, Unit};
 
-use crate::ordered::distinct;
 use crate::style::sanitize;
+use iodyno_model::ordered::distinct;
 
 /// The trials that count, in benchstat's format, those of the baseline first. If the question names no metrics, each
 /// trial has its default metric only.

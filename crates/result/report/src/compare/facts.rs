@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use iodyno_model::Observation;
 
-use crate::ordered::distinct;
 use crate::table::{Column, Markup, Table};
+use iodyno_model::ordered::distinct;
 
 /// Values of a fact that are named, at most.
 const NAMED: usize = 3;

@@ -5,8 +5,8 @@ use iodyno_model::{CandidateResult, ComparedRow, Comparison, Metric, Pairing, Si
 use super::figures::{limit, possible_p, ratio};
 use super::words::in_words;
 use super::words::{amount, still_needed, words};
-use crate::ordered::distinct;
 use crate::style::sanitize;
+use iodyno_model::ordered::distinct;
 
 /// Footnotes in the order of their first use; equal texts share a number.
 #[derive(Default)]

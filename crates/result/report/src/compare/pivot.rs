@@ -8,9 +8,9 @@
 use std::collections::BTreeSet;
 
 use super::view::{ResultView, RowView, Section, Tone, ViewModel};
-use crate::ordered::distinct;
 use crate::style::{Paint, Style, left, right, width};
 use crate::table::{Cell, Column, Table};
+use iodyno_model::ordered::distinct;
 
 /// Columns between two cells, and between the cells of two sides.
 const GAP: usize = 2;

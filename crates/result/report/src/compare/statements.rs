@@ -4,9 +4,9 @@
 use iodyno_model::{ClaimCheck, Contradiction, SourceLine};
 
 use super::figures::p_is;
-use crate::ordered::distinct;
 use crate::style::{Paint, Style, sanitize, trimmed};
 use crate::table::{Cell, Column, Markup, Table};
+use iodyno_model::ordered::distinct;
 
 /// What is checked of some write-ups; empty if nothing is. Ends with a newline.
 pub fn statements(

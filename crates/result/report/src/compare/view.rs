@@ -12,8 +12,8 @@ use super::figures::{limit, median, p, ratio, times, value_in};
 use super::footnotes::{Footnotes, MARKED};
 use super::statements::{Claims, claims};
 use super::words::{Counts, amount, in_words, no_verdict, row_name, short, summary_counts};
-use crate::ordered::distinct;
 use crate::style::{Paint, sanitize};
+use iodyno_model::ordered::distinct;
 
 /// All texts, in the order in which they are printed, without control characters.
 pub(super) struct ViewModel {

@@ -7,8 +7,8 @@ use iodyno_model::{
 use iodyno_units::percent;
 
 use super::figures::{change, p_is, possible_p, ratio};
-use crate::ordered::entry;
 use crate::style::sanitize;
+use iodyno_model::ordered::entry;
 
 /// A verdict in one line, without the candidate's name: `FASTER 1.66× [1.45, 1.90], 10 rounds, p=0.002`.
 ///

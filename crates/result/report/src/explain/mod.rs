@@ -15,9 +15,9 @@ pub use json::json;
 pub use words::headline;
 
 use crate::compare::contradiction;
-use crate::ordered::entry;
 use crate::style::{Paint, Style, trimmed};
 use crate::table::{Cell, Column, Markup, Table};
+use iodyno_model::ordered::entry;
 use words::{
     alike, causes, change, correlation, decided, factor, p, quantity, share, title, with_unit,
 };

@@ -7,8 +7,8 @@ use iodyno_model::{
 use iodyno_units::{Bytes, Rate, counted};
 
 use super::{join, operations};
-use crate::ordered::distinct;
 use crate::style::{Paint, Style, sanitize};
+use iodyno_model::ordered::distinct;
 
 /// The lines above the table.
 pub(super) fn header(

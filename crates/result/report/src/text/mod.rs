@@ -22,9 +22,9 @@ pub use remarks::{on_set_up, remarks};
 use remarks::Detail;
 
 use crate::operations::{Cycles, came_to_its_end, completion_ns, cycles, longest};
-use crate::ordered::entry;
 use crate::style::{Style, left, sanitize, trimmed};
 use crate::{course, spark, sysbench};
+use iodyno_model::ordered::entry;
 
 /// Width of the label at the beginning of a line, columns.
 const LABEL: usize = 9;

@@ -5,8 +5,8 @@
 
 use iodyno_model::{Finding, FindingKind, Outcome, Trial, Weight};
 
-use crate::ordered::distinct;
 use crate::style::{Paint, Style, trimmed};
+use iodyno_model::ordered::distinct;
 
 /// How much detail of a finding is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

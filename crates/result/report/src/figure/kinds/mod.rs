@@ -18,7 +18,7 @@ use iodyno_model::{Metric, Unit};
 use iodyno_units::{Bytes, Nanos, Rate, significant};
 
 use super::Panel;
-use crate::ordered::entry;
+use iodyno_model::ordered::entry;
 
 /// Panels of a figure, at most; more would not be readable.
 pub const MOST_PANELS: usize = 12;

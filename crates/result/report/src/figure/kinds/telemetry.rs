@@ -4,7 +4,7 @@ use iodyno_model::{FigureTable, Finding, SeriesKind, SeriesUnit};
 
 use super::left_out;
 use crate::figure::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point};
-use crate::ordered::distinct;
+use iodyno_model::ordered::distinct;
 
 /// Panels of telemetry, at most.
 const MOST: usize = 16;

@@ -1,7 +1,7 @@
 //! Lists in the order in which their items first appeared.
 
 /// Each of equal items once.
-pub(crate) fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for item in items {
         if !found.contains(&item) {
@@ -12,7 +12,7 @@ pub(crate) fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<
 }
 
 /// The value of a key; a new key is appended with a default value.
-pub(crate) fn entry<K: PartialEq, V: Default>(list: &mut Vec<(K, V)>, key: K) -> &mut V {
+pub fn entry<K: PartialEq, V: Default>(list: &mut Vec<(K, V)>, key: K) -> &mut V {
     let place = list.iter().position(|(known, _)| *known == key);
     let place = place.unwrap_or_else(|| {
         list.push((key, V::default()));
