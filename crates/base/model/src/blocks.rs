@@ -147,8 +147,8 @@ impl Blocks {
             && access.sequence.is_none()
     }
 
-    /// The largest number of bytes, up to `unit`, of which the start of each written block is a multiple, counted from
-    /// the start of its region. `unit` divides the size of each block; regions have these lengths, bytes.
+    /// The grid of writes, bytes: the greatest common divisor of `unit` and the offsets of all writes in their region.
+    /// `unit` must divide the size of each block. `regions` are the lengths of the regions, bytes.
     pub fn grid_of_writes(&self, unit: u64, regions: impl IntoIterator<Item = u64>) -> u64 {
         let (access, extent) = (&self.access, &self.extent);
         let align = |direction| match access.order {

@@ -82,7 +82,7 @@ impl Checksum {
 }
 
 impl Verify {
-    /// The least number of bytes of which the starts of overlapping blocks can be multiples: each of them takes memory.
+    /// The smallest grid of block starts that can be verified, bytes. Each point of the grid takes memory.
     pub const LEAST_GRID: u64 = 512;
 
     /// Length of a header with its checksum, bytes; 0: blocks have none.

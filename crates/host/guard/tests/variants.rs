@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use common::{Loop, NAMED, User, findings, refusal, run, skip, started, write};
+use common::{Loop, NAMED, User, eventually, findings, refusal, run, skip, started, write};
 use iodyno_guard::{AdmitError, Admitted, create_output};
 use rustix::io::{FdFlags, fcntl_setfd};
 
@@ -333,10 +333,7 @@ fn an_inherited_descriptor_does_not_hide_an_exclusive_user() {
     let found = [beside, why(&over)];
     detach(&over);
     drop((busy, held));
-    let unused = (0..500).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-        why(&twin).is_empty()
-    });
+    let unused = eventually(|| why(&twin).is_empty());
     detach(&twin);
     for found in found {
         assert!(

@@ -289,7 +289,7 @@ fn what_a_workload_lacks_does_not_apply_to_it_if_another_of_the_suite_has_it() {
     );
     // None of them has any.
     for found in amounts(&["create_empty", "write_sync_1MB"], &files(None, 5)) {
-        assert!(found.is_err_and(|error| error.contains("makes no files before")));
+        assert!(found.is_err_and(|error| error.contains("creates no files beforehand")));
     }
 }
 
@@ -432,11 +432,15 @@ fn invalid_overrides_are_refused_with_the_available_names() {
         }
     };
     let or = Overrides::default;
-    check("create_empty", files(None, 1), &["makes no files before"]);
+    check(
+        "create_empty",
+        files(None, 1),
+        &["creates no files beforehand"],
+    );
     check(
         "create_empty",
         files(Some("x"), 1),
-        &["no set `x` | it makes no files before"],
+        &["no set `x` | it creates no files beforehand"],
     );
     check("create_empty", sized(None, 1), &["writes nothing"]);
     check(

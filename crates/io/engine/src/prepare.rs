@@ -426,7 +426,7 @@ fn verifier(spec: &CloneSpec, blocks: &Blocks) -> Result<Option<Checks>, WorkerE
     Ok(Some(Checks::Headers(Box::new(verifier))))
 }
 
-/// The length of verified units, and the number of bytes of which offsets of writes are multiples, in regions of these
+/// The length of verified units and the grid of writes ([`Blocks::grid_of_writes`]), bytes, for regions of these
 /// lengths.
 fn verified_parts(
     rule: &Verify,

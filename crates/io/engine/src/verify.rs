@@ -185,7 +185,7 @@ struct Header {
 }
 
 impl Verifier {
-    /// The length of units, and the number of bytes of which the writes' offsets are multiples; it divides the length.
+    /// `unit` is the length of units, and `grid` the grid of writes, which divides it, bytes.
     /// `files` are (name, base, length).
     pub(crate) fn new(
         rule: Verify,
@@ -256,7 +256,7 @@ impl Verifier {
         }
     }
 
-    /// The last writes, unless the units have no headers, or overlap.
+    /// The last writes. `None`: the units have no headers, or overlap.
     pub(crate) fn into_written(self) -> Option<WrittenBlocks> {
         let headers = self.rule.checksum.has_header() && !self.rule.only && self.grid == self.unit;
         let written = |mut file: CheckedFile| {

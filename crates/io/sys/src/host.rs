@@ -190,8 +190,8 @@ pub fn file_lock(file: BorrowedFd<'_>) -> io::Result<Option<i32>> {
     Ok((!free).then_some(lock.l_pid))
 }
 
-/// Whether somebody else has a regular file open for writing, or maps it through such a descriptor: any process, visible
-/// here or not, or the kernel. The descriptor has to be read-only. `None`: unknown, because the file system does not
+/// Whether another process, visible here or not, or the kernel has a regular file open for writing, or maps it through
+/// such a descriptor. The descriptor has to be read-only. `None`: unknown, because the file system does not
 /// support leases (`F_SETLEASE` of fcntl(2)), or another user owns the file.
 pub fn is_open_for_writing(file: BorrowedFd<'_>) -> Option<bool> {
     const F_SETSIG: i32 = 10;

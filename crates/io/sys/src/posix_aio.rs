@@ -85,8 +85,8 @@ impl PosixAioBackend {
         Ok(())
     }
 
-    /// Passes the oldest prepared ops to the library, or executes those that it does not support: at most `max`, and none
-    /// after the deadline except the first. The rest stays prepared, also ops for which the library has no space.
+    /// Passes the oldest prepared ops to the library until it is full. Executes ops that the library does not support:
+    /// at most `max`, and none after the deadline except the first. The other ops stay prepared.
     fn submit(&mut self, max: u32, deadline: Option<u64>, completions: &mut Completions) {
         completions.entered = self.clock.now();
         let mut handed = 0;

@@ -208,7 +208,7 @@ fn a_trimmed_range_is_a_hole_also_in_a_leg_that_is_a_device() {
         return;
     };
     if !legs_make_zeros(&device.0) {
-        return eprintln!("SKIPPED: the file system below has no holes");
+        return eprintln!("SKIPPED: the file system does not support holes");
     }
     assert!(
         trimmed + (u64::from(RANGE.1) / 1024) < full,

@@ -36,6 +36,19 @@ pub fn run(command: &[&str]) -> Result<String, String> {
     }
 }
 
+/// Waits for a condition that the kernel brings about a moment later. The limit is only for a test that hangs.
+#[allow(dead_code, reason = "not every test program uses it")]
+pub fn eventually(condition: impl Fn() -> bool) -> bool {
+    let begun = Instant::now();
+    while !condition() {
+        if begun.elapsed().as_secs() >= 300 {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
+
 fn run_once(command: &[&str]) -> Result<String, String> {
     let output = Command::new(command[0])
         .args(&command[1..])

@@ -221,7 +221,7 @@ fn the_harness_and_the_clocks_of_this_host_are_measured() {
     let roots = Roots::host();
     let stat = roots::text(roots.proc.join("stat")).unwrap_or_default();
     if cpu_times(&stat).unwrap_or_default() == CpuTimes::default() {
-        eprintln!("SKIPPED: this host does not tell the times of its CPUs");
+        eprintln!("SKIPPED: /proc/stat of this host has no CPU times");
         return;
     }
     let harness_ns = || {

@@ -733,6 +733,14 @@ const DEAD: Owner = Owner {
 };
 
 impl World {
+    /// Puts a process into a mount namespace.
+    fn enter(&self, process: &str, namespace: &str) {
+        let folder = self.host.path("proc").join(process).join("ns");
+        fs::create_dir_all(&folder).unwrap();
+        let _ = fs::remove_file(folder.join("mnt"));
+        symlink(namespace, folder.join("mnt")).unwrap();
+    }
+
     /// The owner of a process that is made on the simulated host.
     fn living(&self, pid: u32) -> Owner {
         let stat = format!("{pid} (a b) S {} 5 0", "0 ".repeat(18).trim());
@@ -1169,8 +1177,8 @@ const OF_QUEUE: [(&str, &str, &str); 3] = [
     ("rotational", "0", "1"),
 ];
 
-/// The values of [`OF_QUEUE`] before these were set on a target with a loop device, with the target, after `meanwhile`,
-/// and after it was undone. `None`: there are no loop devices here.
+/// Makes a target with a loop device and these settings. Returns the values of [`OF_QUEUE`] before, with the target
+/// after `meanwhile`, and after the target was removed. `None`: this host has no loop devices.
 #[allow(clippy::print_stderr, reason = "prints why it is skipped")]
 fn queue_values(wanted: &[&str], meanwhile: impl Fn(&Path)) -> Option<[[String; 3]; 3]> {
     let folder = tempfile::tempdir().unwrap();
@@ -1321,28 +1329,22 @@ fn the_zfs_fuse_of_a_container_is_not_ended_from_outside() {
 #[test]
 fn clean_ends_the_zfs_fuse_of_a_mount_namespace_without_other_processes() {
     let world = World::new();
-    let enter = |process: &str, namespace: &str| {
-        let folder = world.host.path("proc").join(process).join("ns");
-        fs::create_dir_all(&folder).unwrap();
-        let _ = fs::remove_file(folder.join("mnt"));
-        symlink(namespace, folder.join("mnt")).unwrap();
-    };
-    enter("self", "mnt:[1]");
-    enter("5001", "mnt:[1]");
+    world.enter("self", "mnt:[1]");
+    world.enter("5001", "mnt:[1]");
     make(&world, provisions(&world).remove(2)).unwrap();
     let server = world.marked("zfs-fuse mnt:[1]");
     assert_eq!(server.len(), 1);
-    enter(&server[0].to_string(), "mnt:[1]");
+    world.enter(&server[0].to_string(), "mnt:[1]");
     // Its run was killed, and its pools are not known outside.
     world.pools.borrow_mut().clear();
-    enter("self", "mnt:[2]");
+    world.enter("self", "mnt:[2]");
     let listed = world.maker().clean(true, &|_| ());
     assert!(
         !listed.orphans[0]
             .undone
             .contains(&"server zfs-fuse".to_owned())
     );
-    enter("5001", "mnt:[2]");
+    world.enter("5001", "mnt:[2]");
     let cleaned = world.maker().clean(false, &|_| ());
     assert_eq!(cleaned.orphans[0].faults, []);
     assert_eq!(world.marked("zfs-fuse mnt:[1]").len(), 0, "{cleaned:?}");
@@ -1352,14 +1354,8 @@ fn clean_ends_the_zfs_fuse_of_a_mount_namespace_without_other_processes() {
 fn the_zfs_fuse_of_a_container_does_not_wait_for_targets_outside() {
     let world = World::new();
     let owner = world.living(4712);
-    let enter = |process: &str, namespace: &str| {
-        let folder = world.host.path("proc").join(process).join("ns");
-        fs::create_dir_all(&folder).unwrap();
-        let _ = fs::remove_file(folder.join("mnt"));
-        symlink(namespace, folder.join("mnt")).unwrap();
-    };
-    enter("self", "mnt:[1]");
-    enter("4712", "mnt:[1]");
+    world.enter("self", "mnt:[1]");
+    world.enter("4712", "mnt:[1]");
     let maker = world.maker();
     let outside = ProvisionRequest {
         token: "t-2".to_owned(),
@@ -1369,14 +1365,14 @@ fn the_zfs_fuse_of_a_container_does_not_wait_for_targets_outside() {
         .provision(&outside, owner, &|| false, &|_| ())
         .unwrap();
     let pools = std::mem::take(&mut *world.pools.borrow_mut());
-    enter("self", "mnt:[2]");
+    world.enter("self", "mnt:[2]");
     make(&world, provisions(&world).remove(2)).unwrap();
     *world.fails.borrow_mut() = Some("zpool destroy");
     assert_eq!(maker.tear_down(TOKEN, &|_| ()).faults, []);
     assert_eq!(world.marked("zfs-fuse mnt:[2]").len(), 0);
     assert_eq!(world.marked("zfs-fuse mnt:[1]").len(), 1);
     *world.fails.borrow_mut() = None;
-    enter("self", "mnt:[1]");
+    world.enter("self", "mnt:[1]");
     *world.pools.borrow_mut() = pools;
     assert_eq!(maker.tear_down("t-2", &|_| ()).faults, []);
 }

@@ -379,7 +379,7 @@ impl Change<'_> {
         if found.is_none() {
             let message = format!("`{}` has no set `{name}`", self.workload);
             let hint = match names.is_empty() {
-                true => "it makes no files before; leave out the name".to_owned(),
+                true => "it creates no files beforehand; leave out the name".to_owned(),
                 false => format!("it has {}", listed(&names)),
             };
             self.fault(message, hint);
@@ -395,7 +395,7 @@ impl Change<'_> {
             ([], 1) => Some(0),
             ([], 0) => {
                 let message = format!(
-                    "`{}` makes no files before its ops, so it has no number of files",
+                    "`{}` creates no files beforehand, so a number of files has no effect",
                     self.workload
                 );
                 let hint = "leave it out, or use `--events N`".to_owned();

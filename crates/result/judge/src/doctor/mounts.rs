@@ -90,8 +90,9 @@ fn undone(point: &str, wrong: &[(&str, &str, Option<&str>)]) -> String {
     let names: Vec<&str> = wrong.iter().map(|(option, ..)| *option).collect();
     if names.contains(&"ro") {
         return format!(
-            "use another file system, or find out why it is read-only: if the kernel's log (dmesg) has errors of it, save the data and \
-             run fsck on it unmounted; otherwise run mount -o remount,rw {point}"
+            "use another file system, or find out why it is read-only: if the kernel's log (dmesg) \
+             has errors of it, save the data and run fsck on it unmounted; otherwise run mount -o \
+             remount,rw {point}"
         );
     }
     let by: Option<Vec<&str>> = wrong.iter().map(|(.., by)| *by).collect();

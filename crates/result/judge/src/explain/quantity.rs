@@ -71,7 +71,7 @@ macro_rules! quantities {
             /// What it is changed by.
             pub(super) fn changed_by(self) -> &'static [Acts] {
                 match self {
-                    // Flushes have no size.
+                    // The number of flushes does not depend on the size of ops.
                     Quantity::Requests(3) => &[Acts::Syncs, Acts::Amount],
                     $(Quantity::$name { .. } => &[$(Acts::$act),*],)*
                     Quantity::Series(_) => &[],

@@ -169,7 +169,7 @@ struct Open {
     reply: ReplyTo,
     /// Whether it reads.
     read: bool,
-    /// The bytes to write, or those read. Empty: the request writes zeros or has no bytes.
+    /// The bytes to write, or the bytes that were read. Empty for flushes and for writes of zeros.
     bytes: Vec<u8>,
     holes: bool,
     length: u32,

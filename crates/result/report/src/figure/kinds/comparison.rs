@@ -67,7 +67,7 @@ pub fn verdicts(comparison: &Comparison) -> Option<Figure> {
         _ => format!("candidate ÷ {baseline}"),
     };
     let curves = curves.into_iter().filter(|it| !it.points.is_empty());
-    // Not converted: the axes have no units.
+    // The axes have no units, so nothing is converted.
     let panel = Panel {
         curves: curves.collect(),
         ..Panel::of(
