@@ -17,7 +17,7 @@
 use uuid::Uuid;
 
 use crate::intent::Bits;
-use crate::superblock::{Fork, Geometry, LegState, MOST_FORKS, Member, Superblock};
+use crate::superblock::{Fork, Geometry, LegState, MAX_FORKS, Member, Superblock};
 
 /// Nothing of the leg counts.
 const NOTHING: LegState = LegState::Behind { copied: 0 };
@@ -312,7 +312,7 @@ impl Assembly {
     /// Begins a new line. One on which nothing was written is not remembered.
     pub fn fork(&mut self, line: u64) {
         if !self.unwritten {
-            if self.forks.len() == MOST_FORKS {
+            if self.forks.len() == MAX_FORKS {
                 self.forks.remove(0);
             }
             self.forks.push(Fork {

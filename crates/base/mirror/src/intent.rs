@@ -23,15 +23,15 @@ use uuid::Uuid;
 
 /// Generations and numbers of writes of the log are below it, so that they can be counted up. A stored number above it
 /// is damaged.
-pub const MOST_COUNTED: u64 = 1 << 63;
+pub const MAX_COUNTED: u64 = 1 << 63;
 /// Length of a superblock and of a block of the log, bytes.
 pub const BLOCK: usize = 4096;
 /// Largest number of blocks of a log.
-pub const MOST_BLOCKS: u64 = 64;
+pub const MAX_BLOCKS: u64 = 64;
 /// Regions in a block.
 pub const REGIONS: u64 = (SECTORS * BITS * 8) as u64;
 /// Largest number of regions.
-pub const MOST_REGIONS: u64 = MOST_BLOCKS * REGIONS;
+pub const MAX_REGIONS: u64 = MAX_BLOCKS * REGIONS;
 
 const SECTOR: usize = 512;
 const HEADER: usize = 16;
@@ -137,7 +137,7 @@ fn write_of(sector: &[u8], mirror: Uuid, number: [u8; 4]) -> Option<u64> {
         () if sector[4..8] != number => None,
         () if sum == checksum(mirror, sector) => {
             let write = u64::from_le_bytes(rest.try_into().expect("8 bytes"));
-            (write < MOST_COUNTED).then_some(write)
+            (write < MAX_COUNTED).then_some(write)
         }
         () if sum == old && *rest == mirror.as_bytes()[..8] => Some(0),
         () => None,
@@ -169,7 +169,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_encoded_is_decoded(set in regions(), mirror: u128, index in 0..MOST_BLOCKS) {
+        fn what_was_encoded_is_decoded(set in regions(), mirror: u128, index in 0..MAX_BLOCKS) {
             let (bits, mirror) = (bits(&set), Uuid::from_u128(mirror));
             let (read, write) = Bits::decode(&bits.encode(mirror, index, 77), mirror, index);
             prop_assert_eq!((&read, write), (&bits, 77));
@@ -228,9 +228,9 @@ mod tests {
     fn a_number_of_a_write_that_cannot_be_counted_up_is_damage() {
         let mirror = Uuid::from_u128(1 << 64);
         let read = |write| Bits::decode(&Bits::none().encode(mirror, 0, write), mirror, 0);
-        let last = MOST_COUNTED - 1;
+        let last = MAX_COUNTED - 1;
         assert_eq!(read(last), (Bits::none(), last));
-        for write in [MOST_COUNTED, u64::MAX] {
+        for write in [MAX_COUNTED, u64::MAX] {
             assert_eq!(read(write), (Bits::all(), 0));
         }
     }

@@ -1,6 +1,6 @@
 //! Sets of legs.
 
-use crate::superblock::MOST_LEGS;
+use crate::superblock::MAX_LEGS;
 
 /// A set of legs, by their index in the mirror's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -12,7 +12,7 @@ impl LegSet {
 
     /// One leg.
     pub fn one(leg: usize) -> LegSet {
-        assert!(leg < MOST_LEGS, "no such leg");
+        assert!(leg < MAX_LEGS, "no such leg");
         LegSet(1 << leg)
     }
 
@@ -37,7 +37,7 @@ impl LegSet {
 
     /// Whether a leg is in it.
     pub fn has(self, leg: usize) -> bool {
-        leg < MOST_LEGS && self.0 & (1 << leg) != 0
+        leg < MAX_LEGS && self.0 & (1 << leg) != 0
     }
 
     /// Adds a leg.
@@ -67,6 +67,6 @@ impl LegSet {
 
     /// All legs, ascending.
     pub fn iter(self) -> impl Iterator<Item = usize> {
-        (0..MOST_LEGS).filter(move |leg| self.has(*leg))
+        (0..MAX_LEGS).filter(move |leg| self.has(*leg))
     }
 }

@@ -21,14 +21,14 @@
 use std::sync::Arc;
 
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence, yield_now};
-use crate::superblock::{Geometry, MOST_LEGS};
+use crate::superblock::{Geometry, MAX_LEGS};
 use crate::{LegQueue, LegSet, LegView, Marks, Totals};
 
 /// Queues of a mirror at most, with that of the state machine.
-pub const MOST_QUEUES: usize = 64;
+pub const MAX_QUEUES: usize = 64;
 
 /// Legs of a board. A checker of interleavings needs one, and its time grows with them.
-const LEGS: usize = if cfg!(all(test, loom)) { 1 } else { MOST_LEGS };
+const LEGS: usize = if cfg!(all(test, loom)) { 1 } else { MAX_LEGS };
 
 /// The mirror halted, or stops: no new reads.
 const CLOSED: u32 = 1 << 31;
@@ -179,9 +179,9 @@ struct Cell {
 }
 
 impl Board {
-    /// For this number of queues, at most [`MOST_QUEUES`], and of commands that are issued to a leg at a time.
+    /// For this number of queues, at most [`MAX_QUEUES`], and of commands that are issued to a leg at a time.
     pub fn new(queues: usize, active: u32) -> Board {
-        assert!((1..=MOST_QUEUES).contains(&queues), "number of queues");
+        assert!((1..=MAX_QUEUES).contains(&queues), "number of queues");
         let leg = |_| BoardLeg {
             marks: Arc::default(),
             taken: AtomicU32::new(0),

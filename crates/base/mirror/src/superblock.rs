@@ -40,7 +40,7 @@
 use uuid::Uuid;
 
 use crate::intent;
-pub use crate::intent::{BLOCK, MOST_COUNTED};
+pub use crate::intent::{BLOCK, MAX_COUNTED};
 
 /// Offsets of the two copies.
 pub const COPIES: [u64; 2] = [0, 512 << 10];
@@ -49,9 +49,9 @@ pub const LOG: u64 = 64 << 10;
 /// Offset of the data.
 pub const DATA: u64 = 1 << 20;
 /// Largest number of legs.
-pub const MOST_LEGS: usize = 16;
+pub const MAX_LEGS: usize = 16;
 /// Largest number of forks that are remembered, the newest ones.
-pub const MOST_FORKS: usize = 64;
+pub const MAX_FORKS: usize = 64;
 /// At byte 0 of each copy.
 pub const MAGIC: &[u8; 16] = b"iodyno mirror\r\n\x1a";
 
@@ -85,7 +85,7 @@ impl Geometry {
     pub fn on_legs(leg: u64, unit: u32) -> Option<Geometry> {
         let length = leg.checked_sub(DATA)? / BLOCK as u64 * BLOCK as u64;
         let wanted = length.div_ceil(16384).next_power_of_two();
-        let least = length.div_ceil(intent::MOST_REGIONS).next_power_of_two();
+        let least = length.div_ceil(intent::MAX_REGIONS).next_power_of_two();
         let geometry = Geometry {
             length,
             region: wanted.clamp(1 << 20, 64 << 20).max(least),
@@ -108,7 +108,7 @@ impl Geometry {
             && self.length > 0
             && self.length.is_multiple_of(unit)
             && self.length <= (i64::MAX as u64) - DATA
-            && self.regions() <= intent::MOST_REGIONS
+            && self.regions() <= intent::MAX_REGIONS
     }
 }
 
@@ -159,7 +159,7 @@ pub struct Superblock {
     pub complete: u64,
     /// The line of its generation.
     pub line: u64,
-    /// Earlier lines that it descends from, oldest first; at most [`MOST_FORKS`].
+    /// Earlier lines that it descends from, oldest first; at most [`MAX_FORKS`].
     pub forks: Vec<Fork>,
     /// Nothing was written since the line was forked.
     pub unwritten: bool,
@@ -189,10 +189,10 @@ impl Superblock {
     /// The bytes of both copies.
     ///
     /// # Panics
-    /// With more than [`MOST_LEGS`] legs or [`MOST_FORKS`] forks.
+    /// With more than [`MAX_LEGS`] legs or [`MAX_FORKS`] forks.
     pub fn encode(&self) -> [u8; BLOCK] {
-        assert!(self.members.len() <= MOST_LEGS, "too many legs");
-        assert!(self.forks.len() <= MOST_FORKS, "too many forks");
+        assert!(self.members.len() <= MAX_LEGS, "too many legs");
+        assert!(self.forks.len() <= MAX_FORKS, "too many forks");
         let mut block = [0; BLOCK];
         block[..16].copy_from_slice(MAGIC);
         put32(&mut block, 16, VERSION);
@@ -260,12 +260,12 @@ impl Superblock {
         let (generation, complete) = (get64(block, 24), get64(block, 88));
         let count_forks = get32(block, 104) as usize;
         let unwritten = flags & UNWRITTEN != 0;
-        if count_forks > MOST_FORKS
+        if count_forks > MAX_FORKS
             || (unwritten && count_forks == 0)
-            || generation >= MOST_COUNTED
+            || generation >= MAX_COUNTED
             || complete > generation
             || !geometry.valid()
-            || !(1..=MOST_LEGS).contains(&count)
+            || !(1..=MAX_LEGS).contains(&count)
         {
             return Err(Unreadable::Damaged);
         }
@@ -278,7 +278,7 @@ impl Superblock {
             generation: get64(block, FORKS + index * FORK + 8),
         };
         let forks: Vec<Fork> = (0..count_forks).map(fork).collect();
-        if forks.iter().any(|fork| fork.generation >= MOST_COUNTED) {
+        if forks.iter().any(|fork| fork.generation >= MAX_COUNTED) {
             return Err(Unreadable::Damaged);
         }
         let leg = uuid(block, 48);
@@ -429,10 +429,10 @@ mod tests {
             Just(LegState::InSync),
             (0u64..=1 << 30).prop_map(|copied| LegState::Behind { copied })
         ];
-        let states = proptest::collection::vec(state, 1..=MOST_LEGS);
+        let states = proptest::collection::vec(state, 1..=MAX_LEGS);
         (
             any::<u128>(),
-            0..MOST_COUNTED - 1,
+            0..MAX_COUNTED - 1,
             states,
             any::<usize>(),
             12u32..30,
@@ -453,10 +453,10 @@ mod tests {
                     generation,
                     complete: generation / 2,
                     line: generation ^ 9,
-                    forks: (0..generation % (MOST_FORKS as u64 + 1))
+                    forks: (0..generation % (MAX_FORKS as u64 + 1))
                         .map(|line| Fork { line, generation })
                         .collect(),
-                    unwritten: generation % (MOST_FORKS as u64 + 1) > 32,
+                    unwritten: generation % (MAX_FORKS as u64 + 1) > 32,
                     source: members.get(own % 20).map(|member| member.uuid),
                     geometry: Geometry {
                         length: 1 << 30,
@@ -595,9 +595,9 @@ mod tests {
     #[test]
     fn generations_that_cannot_be_counted_up_are_damage() {
         let read = |superblock: &Superblock| Superblock::decode(&superblock.encode());
-        let last = of_one_leg(MOST_COUNTED - 1, MOST_COUNTED - 1);
+        let last = of_one_leg(MAX_COUNTED - 1, MAX_COUNTED - 1);
         assert_eq!(read(&last), Ok(last.clone()));
-        for (generation, forked) in [(MOST_COUNTED, 1), (u64::MAX - 5, 1), (1, u64::MAX)] {
+        for (generation, forked) in [(MAX_COUNTED, 1), (u64::MAX - 5, 1), (1, u64::MAX)] {
             let superblock = of_one_leg(generation, forked);
             assert_eq!(read(&superblock), Err(Unreadable::Damaged));
         }

@@ -110,7 +110,7 @@ pub enum SimDevice {
 
 impl SimDevice {
     /// The highest number of disks of a mirror.
-    pub const MOST_DISKS: usize = 16;
+    pub const MAX_DISKS: usize = 16;
 
     fn is_law(&self) -> bool {
         *self == SimDevice::Law
@@ -195,7 +195,7 @@ impl FromStr for SimDevice {
 
     fn from_str(text: &str) -> Result<SimDevice, String> {
         let device = SimDevice::read(text)?;
-        match (device.disks(), SimDevice::MOST_DISKS) {
+        match (device.disks(), SimDevice::MAX_DISKS) {
             (disks, most) if disks > most => {
                 Err(format!("the mirror has {disks} disks, at most {most}"))
             }

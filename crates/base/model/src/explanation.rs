@@ -287,11 +287,11 @@ impl Explained {
 
 impl Term {
     /// A smaller share is not named as a reason.
-    pub const LEAST_SHARE: f64 = 0.1;
+    pub const MIN_SHARE: f64 = 0.1;
 
     /// Whether it counts as a part of the explanation.
     pub fn explains(&self) -> bool {
-        let enough = self.share.is_some_and(|share| share >= Self::LEAST_SHARE);
+        let enough = self.share.is_some_and(|share| share >= Self::MIN_SHARE);
         enough && self.contrast.differs && (!self.open || !self.causes.is_empty())
     }
 }

@@ -15,7 +15,7 @@ const LARGEST: u64 = 1 << 61;
 impl Plan {
     /// The largest number of dimensions of a plan besides those of every trial: the axes of its sections, or those of
     /// imported results together.
-    pub const MOST_DIMENSIONS: usize = 256;
+    pub const MAX_DIMENSIONS: usize = 256;
 
     /// What is larger than in any plan that iodyno makes, or 0 and never is, in words; `None`: nothing. A plan from
     /// elsewhere is measured before work is done on it. `rounds`: the number of rounds to carry out.
@@ -49,11 +49,7 @@ impl Plan {
         let sampled = 1_000_000_000_u64.checked_div(self.sampling.every_ns);
         let limits = [
             ("rounds", rounds.into(), 100_000),
-            (
-                "dimensions",
-                self.dimensions(),
-                Plan::MOST_DIMENSIONS as u64,
-            ),
+            ("dimensions", self.dimensions(), Plan::MAX_DIMENSIONS as u64),
             ("nodes", self.nodes.len() as u64, 4096),
             (
                 "pairs of configuration and workload",
@@ -143,7 +139,7 @@ impl Plan {
             (
                 "disks of a simulated mirror",
                 disks.unwrap_or(0) as u64,
-                SimDevice::MOST_DISKS as u64,
+                SimDevice::MAX_DISKS as u64,
             ),
             (
                 "devices of a target",

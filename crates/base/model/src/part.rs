@@ -362,7 +362,7 @@ pub struct BadBlock {
 
 impl VerifyResult {
     /// Maximum number of bad blocks that are named; the others are counted.
-    pub const MOST_NAMED: usize = 10;
+    pub const MAX_NAMED: usize = 10;
 
     /// What to do if named blocks were written with other options; `None` if there are none.
     pub fn remedy<'r>(results: impl IntoIterator<Item = &'r VerifyResult>) -> Option<String> {
@@ -387,7 +387,7 @@ impl VerifyResult {
         self.foreign += other.foreign;
         self.unchecked += other.unchecked;
         self.first = self.first.take().or_else(|| other.first.clone());
-        let room = VerifyResult::MOST_NAMED.saturating_sub(self.bad_blocks.len());
+        let room = VerifyResult::MAX_NAMED.saturating_sub(self.bad_blocks.len());
         let named = other.bad_blocks.iter().take(room).cloned();
         self.bad_blocks.extend(named);
     }
@@ -405,7 +405,7 @@ impl VerifyResult {
                 block.file, block.offset, block.found
             )
         });
-        if self.bad_blocks.len() < VerifyResult::MOST_NAMED {
+        if self.bad_blocks.len() < VerifyResult::MAX_NAMED {
             self.bad_blocks.push(block);
         }
     }

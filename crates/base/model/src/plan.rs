@@ -290,7 +290,7 @@ impl Sampling {
     /// The default interval, ns.
     pub const EVERY_NS: u64 = 1_000_000_000;
     /// The shortest interval, ns.
-    pub const LEAST_NS: u64 = 100_000_000;
+    pub const MIN_NS: u64 = 100_000_000;
 }
 
 impl Default for Sampling {

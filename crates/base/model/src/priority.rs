@@ -20,7 +20,7 @@ pub struct IoPriority {
 
 impl IoPriority {
     /// The largest hint.
-    pub const MOST_HINT: u16 = 1023;
+    pub const MAX_HINT: u16 = 1023;
     /// The class of real-time priorities, which needs a privilege.
     pub const REAL_TIME: u8 = 1;
 

@@ -128,7 +128,7 @@ impl Search {
     /// The largest depth and number of clones.
     pub const LARGEST: f64 = 1024.0;
     /// The largest number of trials of a search in a cell.
-    pub const MOST_TRIALS: u32 = 60;
+    pub const MAX_TRIALS: u32 = 60;
     /// A percentile is withheld if fewer ops of a trial lie beyond it.
     pub const OPS_BEYOND: u32 = 10;
 

@@ -83,7 +83,7 @@ impl Checksum {
 
 impl Verify {
     /// The smallest grid of block starts that can be verified, bytes. Each point of the grid takes memory.
-    pub const LEAST_GRID: u64 = 512;
+    pub const MIN_GRID: u64 = 512;
 
     /// Length of a header with its checksum, bytes; 0: blocks have none.
     pub fn header_length(&self) -> u64 {

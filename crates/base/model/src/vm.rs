@@ -250,7 +250,7 @@ pub struct VmDisk {
 
 impl VmDisk {
     /// The most disks of [`DiskInterface::VhostUserBlk`] that a guest can have: their slots are numbered.
-    pub const MOST_SERVED: usize = 14;
+    pub const MAX_SERVED: usize = 14;
 
     /// What qemu cannot do with these settings.
     pub fn faults(&self) -> Vec<DiskFault> {

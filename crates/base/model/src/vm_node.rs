@@ -34,7 +34,7 @@ impl VmAddress {
     /// The size of a disk unless it is given, bytes.
     pub const SIZE: u64 = 1 << 30;
     /// The least memory, bytes.
-    const LEAST_MEMORY: u64 = 128 << 20;
+    const MIN_MEMORY: u64 = 128 << 20;
     const KEYS: &'static str =
         "`accel`, `aio`, `cache`, `cpus`, `disk`, `folder`, `kernel`, `memory`";
 }
@@ -97,7 +97,7 @@ impl FromStr for VmAddress {
                 "disk" if value.contains('/') => device = Some(PathBuf::from(value)),
                 "disk" => size = bytes(1 << 20).or(size),
                 "folder" => folder = Some(PathBuf::from(value)),
-                "memory" => vm.memory = bytes(VmAddress::LEAST_MEMORY).unwrap_or(vm.memory),
+                "memory" => vm.memory = bytes(VmAddress::MIN_MEMORY).unwrap_or(vm.memory),
                 "kernel" => vm.kernel = Some(PathBuf::from(value)),
                 "cpus" => match value.parse() {
                     Ok(cpus @ 1..=255) => vm.cpus = cpus,

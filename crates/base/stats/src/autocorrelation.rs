@@ -5,7 +5,7 @@ use crate::error::check_finite;
 use crate::sample::mean;
 
 /// Maximum number of products: bounds the computing time for series with long correlation.
-const MOST_PRODUCTS: usize = 700_000_000;
+const MAX_PRODUCTS: usize = 700_000_000;
 
 /// The integrated autocorrelation time of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,7 +45,7 @@ pub fn autocorrelation_time(series: &[f64]) -> Result<Autocorrelation, StatsErro
         return Ok(result(1.0, false));
     }
     let mut time = -1.0;
-    let most_lags = (MOST_PRODUCTS / count).max(2);
+    let most_lags = (MAX_PRODUCTS / count).max(2);
     for lag in (0..count - 1).step_by(2) {
         let pair = (product(&centred, lag) + product(&centred, lag + 1)) / variance;
         if pair <= 0.0 {

@@ -5,7 +5,7 @@ use crate::error::check_finite;
 
 /// The smallest distance from the chord, as a share of the height, that counts as a knee: smaller ones are noise on a
 /// straight line.
-const LEAST_DISTANCE: f64 = 0.15;
+const MIN_DISTANCE: f64 = 0.15;
 
 /// The index of the point of a rising or falling curve that is farthest from the straight line between its ends, after
 /// both axes are scaled to 0…1; `None` if the curve is nearly straight, or does not rise or fall as a whole. `x`
@@ -46,7 +46,7 @@ pub fn knee(x: &[f64], y: &[f64]) -> Result<Option<usize>, StatsError> {
     let distance = |at: usize| (y[at] - y[0] - slope * (x[at] - x[0])).abs() / height;
     let inner = 1..last;
     let farthest = inner.max_by(|a, b| distance(*a).total_cmp(&distance(*b)));
-    Ok(farthest.filter(|at| distance(*at) >= LEAST_DISTANCE))
+    Ok(farthest.filter(|at| distance(*at) >= MIN_DISTANCE))
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub use power::{
     samples_for_width, samples_to_decide,
 };
 pub use sample::{QuantileKind, Sample};
-pub use serial::{Change, LEAST_FOR_CHANGE, SerialChange, serial_change, serial_correlation};
+pub use serial::{Change, MIN_FOR_CHANGE, SerialChange, serial_change, serial_correlation};
 pub use shift::hodges_lehmann_shift;
 pub use sign_flips::{SimultaneousTests, mean_and_error, simultaneous_reach, simultaneous_tests};
 pub use signed_rank::{

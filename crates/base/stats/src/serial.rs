@@ -24,17 +24,17 @@ const CORRELATIONS: [f64; 13] = [
 ];
 
 /// The largest ρ of simulated series.
-const MOST_CORRELATED: f64 = 0.95;
+const MAX_CORRELATED: f64 = 0.95;
 
 /// Number of simulated series, and of those with a larger gain at which simulation ends.
 const SIMULATIONS: u32 = 999;
 const ENOUGH: u32 = 20;
 
 /// The minimum number of values on either side of a step.
-const LEAST_SIDE: usize = 2;
+const MIN_SIDE: usize = 2;
 
 /// A shorter series has no p below 1: the courses have up to four parameters.
-pub const LEAST_FOR_CHANGE: usize = 8;
+pub const MIN_FOR_CHANGE: usize = 8;
 
 /// A residual sum of squares that is smaller, as a fraction of that of the series, is only rounding.
 const ROUNDING: f64 = 1e-12;
@@ -70,11 +70,11 @@ pub fn serial_change(series: &[f64], seed: u64) -> Result<SerialChange, StatsErr
     let squares: f64 = centred.iter().map(|value| value * value).sum();
     let largest = series.iter().fold(0.0f64, |most, it| most.max(it.abs()));
     let constant = squares.sqrt() <= 1e-12 * largest;
-    if series.len() < LEAST_FOR_CHANGE || constant {
+    if series.len() < MIN_FOR_CHANGE || constant {
         return Ok(SerialChange { change, p: 1.0 });
     }
     let unbiased = without_bias(fitted.correlation, series.len());
-    let correlation = unbiased.clamp(0.0, MOST_CORRELATED);
+    let correlation = unbiased.clamp(0.0, MAX_CORRELATED);
     let gain = fitted.gain();
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut larger = 0;
@@ -210,7 +210,7 @@ impl Whitened {
             let runs = (count - 1 - place) as f64;
             let products = self.values[place] + self.later * after;
             after += self.values[place];
-            if place < LEAST_SIDE || count - place < LEAST_SIDE {
+            if place < MIN_SIDE || count - place < MIN_SIDE {
                 continue;
             }
             let squared = self.later * self.later * runs;

@@ -6,14 +6,14 @@ use iodyno_model::{
 };
 
 /// The largest number of lines in a diagnostic; others are counted.
-const MOST_LINES: usize = 10;
+const MAX_LINES: usize = 10;
 /// EILSEQ: the errno under which reads of bad blocks are counted.
 const VERIFY_ERRNO: i32 = 84;
 
 /// The most jobs whose first failures are named; the others are counted.
-const MOST_NAMED_JOBS: usize = 3;
+const MAX_NAMED_JOBS: usize = 3;
 /// The largest number of diagnostics of one trial.
-const MOST_JOBS: usize = 20;
+const MAX_JOBS: usize = 20;
 
 /// One diagnostic for each job with failed ops.
 pub(crate) fn failed_ops(workload: &Workload, trial: &Trial) -> Vec<Diagnostic> {
@@ -72,8 +72,8 @@ fn by_job(
     for (index, job) in workload.jobs.iter().enumerate() {
         let own = clones.iter().filter(|clone| clone.job as usize == index);
         let own: Vec<&CloneResult> = own.copied().collect();
-        match tell(&job.name, &own, told.len() < MOST_NAMED_JOBS) {
-            Some(_) if told.len() == MOST_JOBS => beyond += 1,
+        match tell(&job.name, &own, told.len() < MAX_NAMED_JOBS) {
+            Some(_) if told.len() == MAX_JOBS => beyond += 1,
             diagnostic => told.extend(diagnostic),
         }
     }
@@ -97,8 +97,8 @@ fn ops(job: &str, clones: &[&CloneResult], trial: &Trial, named: bool) -> Option
         counted(failed, "op failed", "ops failed")
     );
     if named {
-        let lines = errors.iter().take(MOST_LINES).map(|error| one_kind(error));
-        let beyond = errors.len().saturating_sub(MOST_LINES) as u64;
+        let lines = errors.iter().take(MAX_LINES).map(|error| one_kind(error));
+        let beyond = errors.len().saturating_sub(MAX_LINES) as u64;
         let more = ["more kind of error", "more kinds of errors"];
         text = with_lines(text, lines.collect(), beyond, more);
     }
@@ -158,7 +158,7 @@ fn blocks(job: &str, clones: &[&CloneResult], named: bool) -> Option<Diagnostic>
     let lines: Vec<String> = results
         .iter()
         .flat_map(|result| &result.bad_blocks)
-        .take(MOST_LINES)
+        .take(MAX_LINES)
         .map(one_block)
         .collect();
     let beyond = bad.saturating_sub(lines.len() as u64);

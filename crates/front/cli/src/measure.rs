@@ -252,7 +252,7 @@ fn conclusion(
 }
 
 /// More rounds than this are not suggested.
-const MOST_PROPOSED: u32 = 100;
+const MAX_PROPOSED: u32 = 100;
 
 /// Total number of rounds with which every undecided primary comparison is expected to be decided; `None` without any,
 /// or if the number is too large. Some of the rounds `made` may not count.
@@ -268,7 +268,7 @@ fn rounds_needed(plan: &Plan, judged: &CompareResult, made: u32) -> Option<u32> 
             _ => None,
         });
     let rounds = more.max()?.saturating_add(made);
-    (plan.can_grow() && rounds > made && rounds <= MOST_PROPOSED).then_some(rounds)
+    (plan.can_grow() && rounds > made && rounds <= MAX_PROPOSED).then_some(rounds)
 }
 
 /// The reason why the run stopped before the planned number of rounds.

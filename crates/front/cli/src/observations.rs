@@ -87,7 +87,7 @@ pub(crate) fn find_runs(names: &[String], store: &SqliteStore) -> Result<Vec<Run
 }
 
 /// The largest length of a run's name, bytes.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_LEN: usize = 200;
 
 /// The fault of a run name that could mean other runs, with a hint.
 pub(crate) fn name_fault(name: &str) -> Option<Diagnostic> {
@@ -95,7 +95,7 @@ pub(crate) fn name_fault(name: &str) -> Option<Diagnostic> {
     // Blanks around a name do not count where a run is looked for.
     let why = match name.trim() {
         "" => "is empty",
-        _ if name.len() > LONGEST_NAME => "is longer than 200 bytes",
+        _ if name.len() > MAX_NAME_LEN => "is longer than 200 bytes",
         name if name.parse::<i128>().is_ok() => "is a number",
         name if range(name).is_some() => "is a range of numbers",
         "last" => "stands for the last run",
@@ -115,7 +115,7 @@ pub(crate) fn usable_name(name: String) -> String {
     }
     let short = match name
         .char_indices()
-        .find(|(at, c)| at + c.len_utf8() > LONGEST_NAME - 8)
+        .find(|(at, c)| at + c.len_utf8() > MAX_NAME_LEN - 8)
     {
         Some((end, _)) => format!("{}…", &name[..end]),
         None => name,

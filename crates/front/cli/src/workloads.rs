@@ -196,7 +196,7 @@ fn no_such_workload(setting: &Setting, files: &[PathBuf]) -> Diagnostic {
         .filter_map(|file| Some(format!("`{}`", file.file_stem()?.to_str()?)))
         .collect();
     let workload = setting.workload.as_deref().unwrap_or_default();
-    Diagnostic::error(format!("`{setting}`: there is no workload `{workload}`"))
+    Diagnostic::error(format!("`{setting}`: unknown workload `{workload}`"))
         .hint(format!("the workloads are {}", names.join(", ")))
 }
 
@@ -344,7 +344,7 @@ mod tests {
         let (_, faults) = read_with(&files, &["delete.files=7"]);
         assert_eq!(
             messages(&faults),
-            ["`--set delete.files=7`: there is no workload `delete`"]
+            ["`--set delete.files=7`: unknown workload `delete`"]
         );
     }
 

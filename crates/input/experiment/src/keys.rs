@@ -149,7 +149,7 @@ pub(crate) const MILLISECOND: Nanos = Nanos::from_millis(1);
 const SECOND: Nanos = Nanos::from_secs(1);
 
 /// Maximum number of rounds.
-const MOST_ROUNDS: u64 = 100_000;
+const MAX_ROUNDS: u64 = 100_000;
 /// The largest number that TOML can represent.
 const LARGEST: u64 = i64::MAX as u64;
 
@@ -181,7 +181,7 @@ pub(crate) const FILE: &[Key] = &[
     key("about", TEXT, "What the experiment is about."),
     key("baseline", TEXT, "The configuration that the others are compared with; with one configuration, the workload; with `compare`, one of its values.").default("the first"),
     key("compare", TEXT, "What is compared: `configuration`, `workload` or an axis; with an axis, its values, for each combination of the other axes.").default("configurations; with one, workloads"),
-    key("rounds", Kind::Count(1, MOST_ROUNDS), "Number of rounds: trials of each configuration and workload; with `stop`, the maximum.").default("the smallest number that can decide, at least 10"),
+    key("rounds", Kind::Count(1, MAX_ROUNDS), "Number of rounds: trials of each configuration and workload; with `stop`, the maximum.").default("the smallest number that can decide, at least 10"),
     key("seed", Kind::Count(0, LARGEST), "Seed of all random decisions.").default("random"),
     key("max_time", Kind::Time(SHORTEST), "Do not start a round that would end after this time."),
     key("stop", Kind::Percent, "Stop once every confidence interval is at most this wide, in percent of its ratio."),
@@ -490,7 +490,7 @@ pub(crate) const WORKLOAD: &[Key] = &[
     key("fileio", Kind::Scalars, "Options of sysbench fileio, without `--`: `file-test-mode = \"rndrw\"`."),
     key("primary", TEXT, "The metric that decides.").default("depends on the work"),
     key("duration", Kind::Time(SHORTEST), "Measured time of a trial.").default("that of the work"),
-    key("rounds", Kind::Count(1, MOST_ROUNDS), "Number of rounds in which it runs, at most that of the experiment.").default("all"),
+    key("rounds", Kind::Count(1, MAX_ROUNDS), "Number of rounds in which it runs, at most that of the experiment.").default("all"),
     key("stop", Kind::Percent, "It no longer runs once its intervals are at most this wide."),
     key("max_time", Kind::Time(SHORTEST), "It no longer runs after this time in its trials."),
     key("files", Kind::Words(&["own", "shared", "rollback"]), "`own`: each trial has its files; `shared`: laid out once for all trials of the family; `rollback`: as after the set-up, by a snapshot.").default("`\"own\"`"),

@@ -225,7 +225,7 @@ fn unknown_axis(name: &str, node: &Node, axes: &[(String, Vec<Point>)], report: 
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("the axes are {}", listed(&names)),
     };
-    report.error(node.at.clone(), format!("there is no axis `{name}`"), hint);
+    report.error(node.at.clone(), format!("unknown axis `{name}`"), hint);
 }
 
 /// Removes the combinations with the labels of any table of `exclude`.

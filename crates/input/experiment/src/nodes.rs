@@ -107,7 +107,7 @@ impl Nodes {
                     Some(near) => format!("did you mean `\"{near}\"`?"),
                     None => format!("the nodes are {}", listed(&names)),
                 };
-                report.error(text.at, format!("there is no node `{name}`"), hint);
+                report.error(text.at, format!("unknown node `{name}`"), hint);
             } else if found.iter().any(|other| other == name) {
                 let message = format!("`{name}` is twice in `nodes`");
                 report.error(text.at, message, "leave one out");

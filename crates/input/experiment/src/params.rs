@@ -215,7 +215,7 @@ fn no_parameter(name: &str, value: &str, declared: &[Entry], presets: &[Entry]) 
         hint += &format!("; a preset is selected by `--set {SCALE}=NAME`");
     }
     Diagnostic::error(format!(
-        "`--set {name}={value}`: there is no parameter `{name}`"
+        "`--set {name}={value}`: unknown parameter `{name}`"
     ))
     .hint(hint)
 }
@@ -226,10 +226,7 @@ fn no_preset(name: &str, presets: &[Entry]) -> Diagnostic {
         true => "leave it out: the experiment has no presets".to_owned(),
         false => format!("the presets are {}", listed(&names)),
     };
-    Diagnostic::error(format!(
-        "`--set {SCALE}={name}`: there is no preset `{name}`"
-    ))
-    .hint(hint)
+    Diagnostic::error(format!("`--set {SCALE}={name}`: unknown preset `{name}`")).hint(hint)
 }
 
 /// Replaces `${NAME}` in all strings of a value. Unknown names are reported.

@@ -152,8 +152,8 @@ impl File<'_, '_, '_> {
             axes: axes(&own),
             whole: self.report.errors() == before,
         };
-        if sections.axes.len() > Plan::MOST_DIMENSIONS {
-            let (number, most) = (sections.axes.len(), Plan::MOST_DIMENSIONS);
+        if sections.axes.len() > Plan::MAX_DIMENSIONS {
+            let (number, most) = (sections.axes.len(), Plan::MAX_DIMENSIONS);
             let message = format!("the experiment has {number} axes, at most {most}");
             let hint = "one axis can set several keys: give its values as tables";
             self.report.error(0..0, message, hint);
@@ -750,7 +750,7 @@ impl File<'_, '_, '_> {
                     Some(near) => format!("did you mean `\"{near}\"`?"),
                     None => format!("the configurations are {}", listed(&names)),
                 };
-                let message = format!("there is no configuration `{}`", text.value);
+                let message = format!("unknown configuration `{}`", text.value);
                 self.report.error(text.at.clone(), message, hint);
             }
             found.push(text.value);
@@ -850,7 +850,7 @@ impl File<'_, '_, '_> {
                 Some(near) => format!("did you mean `\"{near}\"`?"),
                 None => format!("there is {}", listed(&names)),
             };
-            let message = format!("there is no axis `{}`", found.value);
+            let message = format!("unknown axis `{}`", found.value);
             self.report.error(found.at, message, hint);
             return None;
         }

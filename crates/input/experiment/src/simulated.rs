@@ -11,8 +11,8 @@ use iodyno_model::{
 
 use crate::check::Keyed;
 
-const MOST_LEGS: usize = SimDevice::MOST_DISKS;
-const MOST_DEVICES: u32 = SimTarget::MOST;
+const MAX_LEGS: usize = SimDevice::MAX_DISKS;
+const MAX_DEVICES: u32 = SimTarget::MOST;
 
 /// How a target is written.
 const FORM: &str = "write `sim:hdd`, `sim:flash`, `mirror of sim:hdd x 3`, `mirror of sim:hdd + sim:hdd*2`, or `2 x mirror of sim:hdd x 3`";
@@ -90,11 +90,9 @@ fn parsed(text: &str) -> Result<(u32, Vec<SimDisk>, bool), String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let (count, words) = match words[..] {
         [times, "x" | "×", ..] if !times.contains(':') => match times.parse() {
-            Ok(count @ 1..=MOST_DEVICES) => (count, &words[2..]),
+            Ok(count @ 1..=MAX_DEVICES) => (count, &words[2..]),
             _ => {
-                return Err(format!(
-                    "`{times}` is not a number from 1 to {MOST_DEVICES}"
-                ));
+                return Err(format!("`{times}` is not a number from 1 to {MAX_DEVICES}"));
             }
         },
         _ => (1, &words[..]),
@@ -109,8 +107,8 @@ fn parsed(text: &str) -> Result<(u32, Vec<SimDisk>, bool), String> {
         let (disk, times) = match part[..] {
             [disk] => (disk, 1),
             [disk, "x" | "×", times] => match times.parse() {
-                Ok(times @ 1..=MOST_LEGS) => (disk, times),
-                _ => return Err(format!("`{times}` is not a number from 1 to {MOST_LEGS}")),
+                Ok(times @ 1..=MAX_LEGS) => (disk, times),
+                _ => return Err(format!("`{times}` is not a number from 1 to {MAX_LEGS}")),
             },
             _ => return Err(format!("`{}` is not simulated storage", part.join(" "))),
         };
@@ -120,9 +118,9 @@ fn parsed(text: &str) -> Result<(u32, Vec<SimDisk>, bool), String> {
         disks.extend(std::iter::repeat_n(disk.parse::<SimDisk>()?, times));
     }
     match disks.len() {
-        1..=MOST_LEGS if mirrored => Ok((count, disks, true)),
+        1..=MAX_LEGS if mirrored => Ok((count, disks, true)),
         1 => Ok((count, disks, false)),
-        2.. if mirrored => Err(format!("the mirror has more than {MOST_LEGS} disks")),
+        2.. if mirrored => Err(format!("the mirror has more than {MAX_LEGS} disks")),
         _ => Err("several disks are neither a mirror nor a stripe of equal disks".to_owned()),
     }
 }

@@ -192,7 +192,7 @@ fio = { rw = "reed", size = "1m", iodepht = 4 }
             "17:7 there are no file operations named `create_emtpy`",
             "18:12 `duration`: `60` has no unit; write `60s`",
             "21:14 `reed` is not one of its values",
-            "21:35 there is no option `iodepht`",
+            "21:35 unknown option `iodepht`",
         ]
     );
 }
@@ -468,11 +468,8 @@ fn parameters_keep_their_types_and_a_preset_gives_several() {
         );
     }
     for (setting, expected) in [
-        (("m", "1"), "`--set m=1`: there is no parameter `m`"),
-        (
-            ("scale", "ful"),
-            "`--set scale=ful`: there is no preset `ful`",
-        ),
+        (("m", "1"), "`--set m=1`: unknown parameter `m`"),
+        (("scale", "ful"), "`--set scale=ful`: unknown preset `ful`"),
     ] {
         let found = read_with(text, &[setting]).unwrap_err();
         assert_eq!(found[0].message, expected);
@@ -574,7 +571,7 @@ fn faults_of_the_matrix_are_reported() {
         ),
         (
             "axis.bs = [\"4k\", \"8k\"]\nzip = [\"rw\"]",
-            "5:8 there is no axis `rw`",
+            "5:8 unknown axis `rw`",
         ),
         (
             "axis.bs = [\"4k\", \"8k\"]\nexclude = [{ bs = \"1m\" }]",
@@ -792,7 +789,7 @@ fn mistakes_are_named_with_their_place() {
         // Names.
         (
             format!("{C}[workload.w]\nfs = \"create_empty\"\nonly = \"d\"\n"),
-            &["5:8 there is no configuration `d`"],
+            &["5:8 unknown configuration `d`"],
         ),
         (
             format!(
@@ -1366,7 +1363,7 @@ fn the_compared_dimension_is_a_configuration_a_workload_or_an_axis() {
     );
     assert_eq!(
         faults(&format!("compare = \"thread\"\n{THREADS}")),
-        ["1:11 there is no axis `thread`"]
+        ["1:11 unknown axis `thread`"]
     );
     assert_eq!(
         faults(&format!(
@@ -1444,7 +1441,7 @@ fn every_error_of_nodes_has_its_place() {
         assert_eq!(faults(&format!("{lines}{WORK}")), [expected], "{lines}");
     }
     for (nodes, expected) in [
-        ("\"c\"", "there is no node `c`"),
+        ("\"c\"", "unknown node `c`"),
         ("[]", "`nodes` is empty"),
         ("[\"a\", \"a\"]", "`a` is twice in `nodes`"),
         ("\"host\"", "the node `host` has no jobs"),
@@ -1466,7 +1463,7 @@ fn every_error_of_nodes_has_its_place() {
     );
     assert_eq!(
         faults(&format!("{WORK}nodes = \"a\"\n")),
-        ["3:9 there is no node `a`"]
+        ["3:9 unknown node `a`"]
     );
 }
 

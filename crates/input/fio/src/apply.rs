@@ -50,8 +50,8 @@ fn warn_of_repeats(entries: &[Entry], report: &mut Report) {
 }
 
 fn unknown(entry: &Entry) -> Diagnostic {
-    let diagnostic = Diagnostic::error(format!("there is no option `{}`", entry.key))
-        .at(entry.key_place.clone());
+    let diagnostic =
+        Diagnostic::error(format!("unknown option `{}`", entry.key)).at(entry.key_place.clone());
     match OPTIONS.suggestion(&entry.key) {
         Some(near) if near.eq_ignore_ascii_case(&entry.key) => {
             diagnostic.hint(format!("options are in small letters: `{near}`"))

@@ -251,7 +251,7 @@ impl<'a> Reader<'a> {
         };
         let place = self.place(index, 0, dashes + name.chars().count());
         self.assembly.report.push(
-            Diagnostic::error(format!("there is no option `{}{name}`", &"--"[..dashes]))
+            Diagnostic::error(format!("unknown option `{}{name}`", &"--"[..dashes]))
                 .at(place)
                 .hint(hint),
         );

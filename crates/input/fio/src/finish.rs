@@ -946,7 +946,7 @@ fn check_interval(draft: &Draft, verify: &mut Verify, report: &mut Report) {
         );
     }
     let grid = draft.blocks.grid_of_writes(interval, []);
-    if grid < interval.min(Verify::LEAST_GRID) {
+    if grid < interval.min(Verify::MIN_GRID) {
         let option = match draft.blocks.access.sequence {
             Some(MixSequence::Skip(_)) => "rw",
             _ => "verify",

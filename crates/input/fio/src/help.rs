@@ -51,8 +51,8 @@ pub(super) fn option_help(name: Option<&str>) -> String {
     match OPTIONS.find(name) {
         Some(option) => describe(option),
         None => match OPTIONS.suggestion(name) {
-            Some(near) => format!("there is no option `{name}`; did you mean `{near}`?\n"),
-            None => format!("there is no option `{name}`\n"),
+            Some(near) => format!("unknown option `{name}`; did you mean `{near}`?\n"),
+            None => format!("unknown option `{name}`\n"),
         },
     }
 }
@@ -101,7 +101,7 @@ pub(super) fn engine_help(name: Option<&str>) -> Result<String, String> {
         None => (name, None),
     };
     let kind = match ENGINES.iter().find(|engine| engine.name == name) {
-        None => return Err(format!("there is no engine `{name}`\n")),
+        None => return Err(format!("unknown engine `{name}`\n")),
         Some(engine) => match engine.status {
             Status::Honoured(EngineUse::Backend(kind)) => Some(kind),
             Status::Honoured(EngineUse::Files(_) | EngineUse::Cpu) => None,

@@ -6,10 +6,10 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// The longest job file or included file, bytes.
-const LONGEST_TEXT: u64 = 16 << 20;
+const MAX_TEXT_LEN: u64 = 16 << 20;
 
 /// The largest number of files and folders that are listed.
-const MOST_LISTED: usize = 1 << 20;
+const MAX_LISTED: usize = 1 << 20;
 
 /// Files, environment variables and properties of the host. The parser itself reads nothing.
 pub trait Host {
@@ -84,7 +84,7 @@ impl Host for SystemHost {
         }
         let mut bytes = Vec::new();
         File::open(path)?
-            .take(LONGEST_TEXT)
+            .take(MAX_TEXT_LEN)
             .read_to_end(&mut bytes)?;
         Ok(bytes)
     }
@@ -105,9 +105,9 @@ impl Host for SystemHost {
                     files.push(path);
                 }
             }
-            if files.len() + folders.len() > MOST_LISTED {
+            if files.len() + folders.len() > MAX_LISTED {
                 return Err(io::Error::other(format!(
-                    "there are more than {MOST_LISTED}"
+                    "there are more than {MAX_LISTED}"
                 )));
             }
         }
@@ -141,14 +141,14 @@ impl Host for SystemHost {
     }
 }
 
-/// Reads a text of at most [`LONGEST_TEXT`] bytes.
+/// Reads a text of at most [`MAX_TEXT_LEN`] bytes.
 fn bounded(file: impl Read) -> io::Result<String> {
     let mut bytes = Vec::new();
-    file.take(LONGEST_TEXT + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > LONGEST_TEXT {
+    file.take(MAX_TEXT_LEN + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > MAX_TEXT_LEN {
         true => Err(io::Error::new(
             io::ErrorKind::FileTooLarge,
-            format!("it is longer than {} MiB", LONGEST_TEXT >> 20),
+            format!("it is longer than {} MiB", MAX_TEXT_LEN >> 20),
         )),
         // Copies the text only if it is not UTF-8.
         false => Ok(String::from_utf8(bytes)
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(host.read(&other).unwrap(), "[job]\n# caf\u{fffd}\n");
         let file = folder.path().join("long");
         let long = File::create(&file).unwrap();
-        for (length, fits) in [(LONGEST_TEXT, true), (LONGEST_TEXT + 1, false)] {
+        for (length, fits) in [(MAX_TEXT_LEN, true), (MAX_TEXT_LEN + 1, false)] {
             long.set_len(length).unwrap();
             assert_eq!(host.read(&file).is_ok(), fits);
             assert_eq!(host.read_included(&file).is_ok(), fits);

@@ -11,9 +11,9 @@ use super::host::Host;
 /// Maximum depth of nested includes.
 const DEPTH: usize = 16;
 /// The largest size of all texts of a command, bytes: nested includes multiply.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 /// The largest number of files of a command, counted each time they are read.
-const MOST_FILES: usize = 10_000;
+const MAX_FILES: usize = 10_000;
 
 /// `key=value`, or a key alone.
 #[derive(Debug, Clone)]
@@ -116,15 +116,15 @@ fn keep(
     sources: &mut Vec<Source>,
 ) -> Result<(), String> {
     report.bytes = report.bytes.saturating_add(text.len());
-    if report.bytes > MOST_BYTES {
-        let most = MOST_BYTES >> 20;
+    if report.bytes > MAX_BYTES {
+        let most = MAX_BYTES >> 20;
         return Err(format!(
             "all job files and included files together are longer than {most} MiB"
         ));
     }
-    if sources.len() >= MOST_FILES {
+    if sources.len() >= MAX_FILES {
         return Err(format!(
-            "there are more than {MOST_FILES} job files and included files"
+            "there are more than {MAX_FILES} job files and included files"
         ));
     }
     sources.push(Source {
@@ -250,7 +250,7 @@ impl Reader<'_> {
     }
 
     fn exhausted(&self) -> bool {
-        self.report.bytes > MOST_BYTES
+        self.report.bytes > MAX_BYTES
     }
 
     fn include(&mut self, line: &Line, name: &str) -> Vec<Entry> {

@@ -190,7 +190,7 @@ fn errors_point_into_the_command() {
         ("--size=1m", "error there is no job"),
         (
             "--name=a --size=1m --iodpeth=4",
-            "1:20+9 error there is no option `--iodpeth`",
+            "1:20+9 error unknown option `--iodpeth`",
         ),
         (
             "--name=a --size=4x",
@@ -247,9 +247,9 @@ fn errors_point_into_the_command() {
         ),
         (
             "--ioengine=nosuch --parse-only",
-            "1:12+6 error there is no engine `nosuch`",
+            "1:12+6 error unknown engine `nosuch`",
         ),
-        ("--nosuch=1 --parse-only", "1:1+8 error there is no option"),
+        ("--nosuch=1 --parse-only", "1:1+8 error unknown option"),
         (
             "--name=a --size=1m --idle-prof=calibrate",
             "1:20+21 error `--idle-prof=calibrate` is not supported",
@@ -360,7 +360,7 @@ fn probes_are_answered_without_a_job_or_its_size() {
         "{help}"
     );
     for (text, words) in [
-        ("--enghelp=nosuch", "no engine `nosuch`"),
+        ("--enghelp=nosuch", "unknown engine `nosuch`"),
         ("--enghelp=rbd", "not supported"),
         ("--enghelp=psync", "no options"),
         ("--enghelp=libaio,hipri", "no option `hipri`"),

@@ -183,7 +183,7 @@ fn invalid_values_are_errors_at_their_location() {
         (
             "ioengine=iouring",
             "iouring",
-            "error there is no engine `iouring`",
+            "error unknown engine `iouring`",
         ),
         (
             "ioengine=rbd",
@@ -266,8 +266,8 @@ fn invalid_values_are_errors_at_their_location() {
             "verify",
             "error a block cannot be verified in parts of 128",
         ),
-        ("iodpeth=4", "iodpeth", "error there is no option `iodpeth`"),
-        ("RW=read", "RW", "error there is no option `RW`"),
+        ("iodpeth=4", "iodpeth", "error unknown option `iodpeth`"),
+        ("RW=read", "RW", "error unknown option `RW`"),
         (
             "zonemode=zbd\nsize=8z",
             "zonemode",
@@ -686,7 +686,7 @@ fn all_errors_of_a_file_are_reported_at_once_in_order() {
         "1:1+5 error an option precedes the first section",
         "3:4+2 error `x` is not a suffix of a size",
         "4:12+5 error `maybe` is neither 0 nor 1",
-        "7:1+7 error there is no option `running`",
+        "7:1+7 error unknown option `running`",
         "8:9+1 error 0 is out of range: 1 to 4096",
         "9:1+2 error the section's `]` is missing",
         "11:1+2 error the section has no name",
@@ -903,7 +903,7 @@ fn overrides_take_precedence_over_every_section() {
     assert_eq!(
         brief(&wrong),
         [
-            "1:7+8 error there is no option `blocksze`",
+            "1:7+8 error unknown option `blocksze`",
             "1:10+2 error `x` is not a suffix of a size"
         ]
     );

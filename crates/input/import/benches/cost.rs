@@ -17,7 +17,7 @@ const WHOLE: usize = 1 << 20;
 /// size gives 16.
 const MOST: f64 = 10.0;
 /// Costs below this are dominated by noise, ms.
-const LEAST_MS: f64 = 5.0;
+const MIN_MS: f64 = 5.0;
 /// Number of texts that are printed.
 const SHOWN: usize = 5;
 
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     costs.sort_by(|one, other| other.1.total_cmp(&one.1));
     println!("{:>12} {:>12} {:>7}", "quarter, ms", "1 MiB, ms", "ratio");
     let grows =
-        |(quarter, whole, _): &&(f64, f64, String)| *whole > LEAST_MS && whole / quarter > MOST;
+        |(quarter, whole, _): &&(f64, f64, String)| *whole > MIN_MS && whole / quarter > MOST;
     let faults: Vec<_> = costs.iter().filter(grows).collect();
     for (quarter, whole, head) in costs.iter().take(SHOWN).chain(faults.iter().copied()) {
         println!(

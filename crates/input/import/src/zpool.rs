@@ -40,7 +40,7 @@ const LATENCY_HEAD: [&str; 11] = [
 /// The second line of the head.
 const HEAD: [&str; 7] = ["pool", "alloc", "free", "read", "write", "read", "write"];
 /// The largest number of lines of other kinds between the rows of a listing.
-const MOST_STRAYS: u32 = 20;
+const MAX_STRAYS: u32 = 20;
 /// The largest number of lines between the command line and the head.
 const COMMAND_WITHIN: u32 = 4;
 
@@ -120,7 +120,7 @@ impl Listing {
             is_separator(text)
                 || row(text, self.latencies).is_some_and(|(name, ..)| self.names.contains(name))
         };
-        let mut next = lines.range(from..from + MOST_STRAYS);
+        let mut next = lines.range(from..from + MAX_STRAYS);
         !self.names.is_empty()
             && next
                 .by_ref()

@@ -327,7 +327,7 @@ fn command(word: &str) -> Option<Action> {
 }
 
 fn unknown(name: &str) -> Diagnostic {
-    let diagnostic = Diagnostic::error(format!("there is no option `--{name}`"));
+    let diagnostic = Diagnostic::error(format!("unknown option `--{name}`"));
     let negated = name
         .strip_prefix("no-")
         .and_then(|name| OPTIONS.find(&dashed(name)));

@@ -48,12 +48,12 @@ pub(super) fn number_within(text: &str, range: RangeInclusive<f64>) -> Result<f6
 }
 
 /// Maximum time, s: the range of a signed 32-bit number.
-const MOST_SECONDS: f64 = i32::MAX as f64;
+const MAX_SECONDS: f64 = i32::MAX as f64;
 
 /// Seconds, with or without a fraction.
 pub(super) fn seconds(text: &str) -> Result<Nanos, Problem> {
     let number = text.strip_suffix('s').unwrap_or(text);
-    let value = number_within(number, 0.0..=MOST_SECONDS)
+    let value = number_within(number, 0.0..=MAX_SECONDS)
         .map_err(|fault| fault.hint("a time is given in seconds"))?;
     Ok(Nanos((value * 1e9).round() as u64))
 }

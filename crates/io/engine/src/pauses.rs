@@ -21,7 +21,7 @@ struct Kept {
 impl Default for Pauses {
     fn default() -> Pauses {
         Pauses(Mutex::new(Kept {
-            least_ns: Pauses::LEAST_NS,
+            least_ns: Pauses::MIN_NS,
             list: Vec::with_capacity(MOST),
         }))
     }
@@ -29,7 +29,7 @@ impl Default for Pauses {
 
 impl Pauses {
     /// Shorter times are not kept, ns.
-    pub const LEAST_NS: u64 = 10_000_000;
+    pub const MIN_NS: u64 = 10_000_000;
 
     /// Called by the worker: no op ended between these instants. Ignored if shorter than the kept ones.
     #[cold]
@@ -52,7 +52,7 @@ impl Pauses {
     /// Worker: forgets all.
     pub(crate) fn clear(&self) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.least_ns = Pauses::LEAST_NS;
+        kept.least_ns = Pauses::MIN_NS;
         kept.list.clear();
     }
 
@@ -72,11 +72,11 @@ mod tests {
     #[test]
     fn short_pauses_are_not_kept() {
         let pauses = Pauses::default();
-        pauses.add(0, Pauses::LEAST_NS - 1);
+        pauses.add(0, Pauses::MIN_NS - 1);
         pauses.add(20 * MS, 30 * MS);
-        assert_eq!(pauses.list(), (Pauses::LEAST_NS, vec![(20 * MS, 30 * MS)]));
+        assert_eq!(pauses.list(), (Pauses::MIN_NS, vec![(20 * MS, 30 * MS)]));
         pauses.clear();
-        assert_eq!(pauses.list(), (Pauses::LEAST_NS, Vec::new()));
+        assert_eq!(pauses.list(), (Pauses::MIN_NS, Vec::new()));
     }
 
     #[test]

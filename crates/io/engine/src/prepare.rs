@@ -444,7 +444,7 @@ fn verified_parts(
     }
     let unit = verified_unit(rule, smallest);
     let grid = blocks.grid_of_writes(unit, regions);
-    match grid < unit.min(Verify::LEAST_GRID) {
+    match grid < unit.min(Verify::MIN_GRID) {
         true => Err(WorkerError {
             what: "verify the job's blocks".to_owned(),
             cause: format!("they begin at multiples of {grid} bytes"),

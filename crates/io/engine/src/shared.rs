@@ -125,7 +125,7 @@ impl CloneShared {
     pub(crate) fn op_ended(&self, last: Option<u64>, now: u64) {
         let last = last.unwrap_or_else(|| self.measure_start());
         // 0: the ramp has begun.
-        if now.saturating_sub(last) >= Pauses::LEAST_NS && last > 0 {
+        if now.saturating_sub(last) >= Pauses::MIN_NS && last > 0 {
             self.pauses.add(last, now);
         }
     }

@@ -52,7 +52,7 @@ const FAILED: u32 = TRIMMED - 1;
 /// The expected sequence number of the rest of a block that a later write has overwritten in part.
 const PARTLY: u32 = FAILED - 1;
 /// Maximum number of bad units that one clone writes to files: enough to examine, too few to fill a disk.
-const MOST_DUMPS: u32 = 64;
+const MAX_DUMPS: u32 = 64;
 
 /// Adds headers to written blocks and verifies read blocks.
 #[derive(Debug)]
@@ -283,7 +283,7 @@ impl Verifier {
     /// Writes the received data as `FILE.OFFSET.received`, and the expected data if they are known.
     fn dump(&mut self, op: &Op, offset: u64, unit: &[u8]) {
         let Some(dumps) = &self.dumps else { return };
-        if self.dumped == MOST_DUMPS {
+        if self.dumped == MAX_DUMPS {
             return;
         }
         self.dumped += 1;

@@ -11,7 +11,7 @@ thread_local! {
     static OWN: Cell<u64> = const { Cell::new(0) };
     static IS_COUNTED: Cell<bool> = const { Cell::new(false) };
     static HELD: Cell<i64> = const { Cell::new(0) };
-    static MOST_HELD: Cell<i64> = const { Cell::new(0) };
+    static MAX_HELD: Cell<i64> = const { Cell::new(0) };
 }
 
 /// The system's allocator with counters. Declare it as `#[global_allocator]` in a test.
@@ -27,15 +27,15 @@ pub fn allocations() -> u64 {
 /// The largest number of bytes that `work` holds at the same time, beyond those held before; of the calling thread.
 pub fn most_bytes_held<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = HELD.get();
-    MOST_HELD.set(before);
+    MAX_HELD.set(before);
     let result = work();
-    (result, u64::try_from(MOST_HELD.get() - before).unwrap_or(0))
+    (result, u64::try_from(MAX_HELD.get() - before).unwrap_or(0))
 }
 
 fn hold(bytes: i64) {
     let _ = HELD.try_with(|held| {
         held.set(held.get() + bytes);
-        let _ = MOST_HELD.try_with(|most| most.set(most.get().max(held.get())));
+        let _ = MAX_HELD.try_with(|most| most.set(most.get().max(held.get())));
     });
 }
 

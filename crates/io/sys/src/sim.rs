@@ -98,7 +98,7 @@ pub struct LawDevice {
 }
 
 /// Every op takes time: service times of 0 ns would never advance a virtual clock.
-const SHORTEST_NS: u64 = 1;
+const MIN_NS: u64 = 1;
 
 impl LawDevice {
     /// Creates a device for up to `slots` ops in flight. The seed determines its service times.
@@ -131,7 +131,7 @@ impl LawDevice {
             ServiceTime::Exponential(law) => law.sample(&mut self.random) as u64,
             ServiceTime::LogNormal(law) => law.sample(&mut self.random) as u64,
         };
-        ns.max(SHORTEST_NS)
+        ns.max(MIN_NS)
     }
 }
 

@@ -20,17 +20,17 @@ use spread::deviation;
 use steadiness::Answer;
 
 /// A series with fewer whole seconds is not judged: SNIA's window has five rounds.
-const LEAST_SECONDS: usize = 5;
+const MIN_SECONDS: usize = 5;
 
 /// A warm-up lasts at most 1/N of the series, where N is this constant; a later change counts as a change.
 const WARM_UP_PART: usize = 3;
 
 /// Minimum number of seconds on either side of a jump. A fixed amount of work may be done within one second; in a
 /// trial with a fixed duration, one stalled second is noise.
-const LEAST_SIDE: (usize, usize) = (1, 2);
+const MIN_SIDE: (usize, usize) = (1, 2);
 
 /// In a shorter series the autocorrelation time cannot be estimated.
-const LEAST_FOR_CORRELATION: usize = 20;
+const MIN_FOR_CORRELATION: usize = 20;
 
 /// Classifies a series.
 ///
@@ -102,7 +102,7 @@ fn ops(point: &Point) -> f64 {
 }
 
 fn finite(seconds: &Seconds) -> (Course, Vec<Segment>) {
-    let jumped = jumps::segments(&seconds.whole, LEAST_SIDE.0);
+    let jumped = jumps::segments(&seconds.whole, MIN_SIDE.0);
     let segments: Vec<Segment> = jumped
         .into_iter()
         .flat_map(|segment| {
@@ -123,7 +123,7 @@ fn finite(seconds: &Seconds) -> (Course, Vec<Segment>) {
 fn settled(seconds: &Seconds) -> (Course, Vec<Segment>) {
     let count = seconds.rates.len();
     let segment = |start| vec![Segment { start, end: count }];
-    if count >= LEAST_SECONDS {
+    if count >= MIN_SECONDS {
         let from = steadiness::warm_up(&seconds.rates, count / WARM_UP_PART);
         let course = one_level(seconds, from);
         if matches!(course, Course::Steady { .. }) {
@@ -135,10 +135,10 @@ fn settled(seconds: &Seconds) -> (Course, Vec<Segment>) {
 
 fn timed(seconds: &Seconds) -> (Course, Vec<Segment>) {
     let count = seconds.rates.len();
-    if count < LEAST_SECONDS {
+    if count < MIN_SECONDS {
         return settled(seconds);
     }
-    let jumped = jumps::segments(&seconds.whole, LEAST_SIDE.1);
+    let jumped = jumps::segments(&seconds.whole, MIN_SIDE.1);
     let sudden = jumped.len() > 1;
     let segments: Vec<Segment> = jumped
         .into_iter()
@@ -149,7 +149,7 @@ fn timed(seconds: &Seconds) -> (Course, Vec<Segment>) {
     let later = segments.iter().map(|segment| segment.start);
     let later = later.filter(|start| *start > warm && *start <= most);
     for from in std::iter::once(warm).chain(later) {
-        if count - from < LEAST_SECONDS {
+        if count - from < MIN_SECONDS {
             break;
         }
         if levels::within_limits(&seconds.rates, &segments, from)
@@ -183,7 +183,7 @@ fn one_level(seconds: &Seconds, from: usize) -> Course {
     let too_short = Course::TooShort {
         seconds: u32::try_from(count).unwrap_or(u32::MAX),
     };
-    if count - from < LEAST_SECONDS {
+    if count - from < MIN_SECONDS {
         return too_short;
     }
     let found = steadiness::assess(&seconds.rates[from..]);
@@ -237,7 +237,7 @@ fn is_whole(seconds: &Seconds, point: &Point) -> bool {
 }
 
 fn correlation(rates: &[f64]) -> Option<f64> {
-    if rates.len() < LEAST_FOR_CORRELATION {
+    if rates.len() < MIN_FOR_CORRELATION {
         return None;
     }
     let found = iodyno_stats::autocorrelation_time(rates).ok()?;

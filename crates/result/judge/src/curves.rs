@@ -9,7 +9,7 @@ use crate::repeats;
 use iodyno_model::ordered::entry;
 
 /// The number of values from which an axis is drawn as a curve.
-const LEAST_VALUES: usize = 3;
+const MIN_VALUES: usize = 3;
 
 /// The curves over the axes of a matrix: for each axis with at least three values that are all numbers, sizes or times,
 /// and each combination of work and configuration that is the same along it, the median of the primary metric. `axes`:
@@ -55,7 +55,7 @@ fn of_axis(trials: &[Observation], axis: &str, axes: &BTreeSet<String>) -> Vec<A
         }
         points.sort_by(|a, b| a.value.total_cmp(&b.value));
         points.dedup_by(|a, b| a.value == b.value);
-        (points.len() >= LEAST_VALUES).then_some(())?;
+        (points.len() >= MIN_VALUES).then_some(())?;
         Some(AxisCurve {
             axis: axis.to_owned(),
             name,

@@ -10,7 +10,7 @@ use iodyno_model::{
     HistoryPoint, Metric, NewestRun, NewestVerdict, Observation,
 };
 use iodyno_stats::{
-    Change, LEAST_FOR_CHANGE, SerialChange, geometric_mean, prediction_interval, serial_change,
+    Change, MIN_FOR_CHANGE, SerialChange, geometric_mean, prediction_interval, serial_change,
     serial_correlation,
 };
 
@@ -23,7 +23,7 @@ const LEVEL: f64 = 0.99;
 
 /// The largest p of a change of level or a drift: in simulations, at most 3 of 100 series of 12 to 50 runs without one
 /// have one, also if a run is correlated with the one before by 0.8.
-const MOST_P: f64 = 0.02;
+const MAX_P: f64 = 0.02;
 
 /// A step with a smaller p may be one: the runs after it are not among those that the newest run is compared with.
 const SUSPICIOUS_P: f64 = 0.1;
@@ -249,7 +249,7 @@ fn segments(speeds: &[f64]) -> Vec<Level> {
 /// Appends the levels of these logarithms: one, or those on both sides of the likeliest step. `start`: the index of the
 /// first one, `p`: of the change before it.
 fn divide(logarithms: &[f64], start: usize, p: f64, levels: &mut Vec<Level>) {
-    let found = (logarithms.len() >= LEAST_FOR_CHANGE)
+    let found = (logarithms.len() >= MIN_FOR_CHANGE)
         .then(|| serial_change(logarithms, SEED).ok())
         .flatten();
     let last = start + logarithms.len() - 1;
@@ -260,7 +260,7 @@ fn divide(logarithms: &[f64], start: usize, p: f64, levels: &mut Vec<Level>) {
         }) if p <= SUSPICIOUS_P => start + at,
         _ => last + 1,
     };
-    let found = found.filter(|found| found.p <= MOST_P);
+    let found = found.filter(|found| found.p <= MAX_P);
     let drift = match found.map(|found| (found.change, found.p)) {
         Some((Change::Step(at), of_step)) => {
             divide(&logarithms[..at], start, p, levels);

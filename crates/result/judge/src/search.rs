@@ -24,7 +24,7 @@ const AGREEING: usize = 5;
 /// The level of the interval: 1/32 at each end, and as much for ends that were moved.
 const LEVEL: f64 = 0.9;
 /// Number of trials without the metric after which a load, or the search, is given up.
-const MOST_UNKNOWN: usize = 2;
+const MAX_UNKNOWN: usize = 2;
 
 /// One trial of a search.
 #[derive(Debug, Clone, PartialEq)]
@@ -189,7 +189,7 @@ impl State {
             interval: None,
         };
         let known = probes.iter().filter(|probe| probe.keeps.is_some()).count();
-        if known == 0 && probes.len() > 2 * MOST_UNKNOWN {
+        if known == 0 && probes.len() > 2 * MAX_UNKNOWN {
             return state(Step::Done);
         }
         let next = match whole {
@@ -217,7 +217,7 @@ impl State {
         let wide = high - low > RESOLUTION * high && (!whole || high - low > 1.0);
         if wide {
             let unknown = at(probes, middle).filter(|probe| probe.keeps.is_none());
-            return match unknown.count() >= MOST_UNKNOWN {
+            return match unknown.count() >= MAX_UNKNOWN {
                 true => state(Step::Done),
                 false => state(Step::Probe(middle)),
             };
@@ -339,7 +339,7 @@ fn end(probes: &[Probe], from: f64, step: f64, whole: bool, keeps: bool) -> End 
     loop {
         let known: Vec<bool> = at(probes, load).filter_map(|probe| probe.keeps).collect();
         let unknown = at(probes, load).count() - known.len();
-        if known.iter().all(|kept| *kept == keeps) && unknown < MOST_UNKNOWN {
+        if known.iter().all(|kept| *kept == keeps) && unknown < MAX_UNKNOWN {
             return match known.len() >= AGREEING {
                 true => End::Agreed(load),
                 false => End::Open(load, known.len()),

@@ -25,7 +25,7 @@ pub(crate) const WINDOWS_PER_RESOLVED_PERCENTILE: u64 = 10;
 pub(crate) const VALUES_BEYOND_PERCENTILE: f64 = iodyno_model::Search::OPS_BEYOND as f64;
 
 /// Below this measured time, start and end use more CPU than the ops; no CPU figure is given.
-const LEAST_CPU_SPAN_NS: u64 = 10_000_000;
+const MIN_CPU_SPAN_NS: u64 = 10_000_000;
 
 /// The percentiles of every table.
 const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
@@ -418,7 +418,7 @@ fn cpu(workload: &Workload, trial: &Trial, clones: &[&CloneResult]) -> CpuSummar
         process => process,
     };
     let span_ns = measured_ns(trial);
-    if span_ns < LEAST_CPU_SPAN_NS {
+    if span_ns < MIN_CPU_SPAN_NS {
         return CpuSummary::default();
     }
     CpuSummary {

@@ -10,14 +10,14 @@ use crate::style::{Paint, Style, left, sanitize, trimmed, width};
 const MARK: usize = 6;
 
 /// The longest name that has its finding on the same line; otherwise the finding is on the next line.
-const LONGEST_NAME: usize = 22;
+const MAX_NAME_LEN: usize = 22;
 
 /// A line for each check in the given order, with rule and remedy if it is violated. The last line states whether the
 /// host is fit. Ends with a newline.
 pub fn text(checks: &[Check], style: Style) -> String {
     let names = checks.iter().map(|check| width(&sanitize(&check.name)));
     let name_width = names
-        .filter(|name| *name <= LONGEST_NAME)
+        .filter(|name| *name <= MAX_NAME_LEN)
         .max()
         .unwrap_or(0);
     let mut text: String = checks

@@ -15,7 +15,7 @@ const REPETITIONS: [&str; 2] = ["loop", "round"];
 /// A summary: statements that the figures contradict, a row for each workload on each configuration, then remarks.
 pub fn text(imported: &Imported, style: Style) -> String {
     let mut text = contradictions(imported, style);
-    text += &results(imported, MOST_ROWS, style);
+    text += &results(imported, MAX_ROWS, style);
     for table in &imported.tables {
         text += &heading(
             &format!(
@@ -93,7 +93,7 @@ fn results(imported: &Imported, most: usize, style: Style) -> String {
 }
 
 /// Rows in a summary. More would not be read, and a text can contain a million results with different names.
-const MOST_ROWS: usize = 1000;
+const MAX_ROWS: usize = 1000;
 
 fn further(dimensions: &BTreeMap<String, String>) -> String {
     let pairs = dimensions
@@ -120,7 +120,7 @@ fn values(imported: &Imported, trials: &[usize]) -> String {
             None => figures.next(),
         };
         count += usize::from(figure.is_some());
-        found.extend(figure.filter(|_| found.len() < MOST_VALUES));
+        found.extend(figure.filter(|_| found.len() < MAX_VALUES));
     }
     let Some(first) = found.first() else {
         return "none".to_owned();
@@ -129,29 +129,29 @@ fn values(imported: &Imported, trials: &[usize]) -> String {
         .iter()
         .map(|found| value(found.value, &found.metric.unit))
         .collect();
-    let more = match count.saturating_sub(MOST_VALUES) {
+    let more = match count.saturating_sub(MAX_VALUES) {
         0 => String::new(),
         more => format!(", {more} more"),
     };
     let mut others: Vec<String> = Vec::new();
     for figure in trials().flat_map(|trial| trial.figures) {
         let name = figure.metric.name;
-        if name != first.metric.name && !others.contains(&name) && others.len() <= MOST_OTHERS {
+        if name != first.metric.name && !others.contains(&name) && others.len() <= MAX_OTHERS {
             others.push(name);
         }
     }
     let others = match others.len() {
-        1..=MOST_OTHERS => format!("; also {}", others.join(", ")),
+        1..=MAX_OTHERS => format!("; also {}", others.join(", ")),
         _ => String::new(),
     };
     format!("{}: {}{more}{others}", first.metric.name, shown.join(", "))
 }
 
 /// Further metrics are named up to this number. More are those of a tool's own output, whose metrics are documented.
-const MOST_OTHERS: usize = 3;
+const MAX_OTHERS: usize = 3;
 
 /// Number of values shown for each group; the store has all.
-const MOST_VALUES: usize = 5;
+const MAX_VALUES: usize = 5;
 
 fn series(table: &ImportedTable) -> String {
     let columns: Vec<(&str, Counted)> = table.columns.iter().map(|name| column(name)).collect();
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_summary_of_many_different_results_is_cut_and_says_so() {
-        let rows = MOST_ROWS as u32 + 2;
+        let rows = MAX_ROWS as u32 + 2;
         let imported = Imported {
             trials: (1..=2 * rows)
                 .map(|line| trial(format!("w{}", line % rows), line))
@@ -338,9 +338,9 @@ mod tests {
         assert!(short.contains("\n- 2 more rows: `iodyno show` prints all\n"));
         assert!(short.contains(&format!("(and {} more like it)", 2 * rows - 1)));
         let rows_of = |text: &str| text.matches("\next4").count();
-        assert_eq!(rows_of(&short), MOST_ROWS);
+        assert_eq!(rows_of(&short), MAX_ROWS);
         let whole = full(&imported, Style::default());
-        assert_eq!(rows_of(&whole), MOST_ROWS + 2);
+        assert_eq!(rows_of(&whole), MAX_ROWS + 2);
         assert!(!whole.contains("more row"));
         let first: Vec<&str> = short.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(first[..3], ["ext4", "w1", "2"]);

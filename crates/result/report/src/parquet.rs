@@ -25,7 +25,7 @@ use crate::series::{TrialClock, TrialSeries, seconds};
 const GROUP: usize = 1 << 16;
 
 /// Values of a series' table in a block, at most.
-const MOST_VALUES: usize = 1 << 16;
+const MAX_VALUES: usize = 1 << 16;
 
 /// The values of a column in a block of rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -305,7 +305,7 @@ pub fn seconds_of(
 /// Blocks with a row for each figure of each subject and sample of a trial's series.
 pub fn samples<'a>(trial: &'a TrialSeries<'_>) -> impl Iterator<Item = Block> + 'a {
     let pieces = trial.tables.iter().flat_map(|table| {
-        let most = MOST_VALUES / table.columns.len().max(1);
+        let most = MAX_VALUES / table.columns.len().max(1);
         let pieces = table.rows.chunks(most.max(1));
         pieces.map(move |rows| (table, rows))
     });

@@ -9,14 +9,14 @@ use iodyno_model::{Sample, SeriesGap, SeriesKind, SeriesShape, Telemetry};
 
 /// Maximum number of samples of a series: steps are 1 s in a trial of half an hour, and 16 or 32 s in one of ten
 /// hours.
-const MOST_SAMPLES: usize = 2048;
+const MAX_SAMPLES: usize = 2048;
 
 /// Maximum number of values of a series, 64 MiB. Only the interrupts of a host with many CPUs reach it.
-const MOST_VALUES: usize = 1 << 22;
+const MAX_VALUES: usize = 1 << 22;
 
 /// Maximum number of gaps of a trial, over all series. Each gap is reported once, so a larger number indicates a
 /// fault of the host.
-const MOST_GAPS: usize = 1024;
+const MAX_GAPS: usize = 1024;
 
 /// The telemetry of one trial.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Downsampler {
                 self.gaps.push(SeriesGap { node, ..gap });
             }
         }
-        let room = MOST_GAPS.saturating_sub(self.gaps.len());
+        let room = MAX_GAPS.saturating_sub(self.gaps.len());
         self.gaps.extend(batch.gaps.iter().take(room).cloned());
     }
 
@@ -129,11 +129,11 @@ node: String::new(),
     }
 
     fn is_hardly_shorter(&self) -> bool {
-        self.telemetry.samples.len() > MOST_SAMPLES / 4 * 3 || self.values > MOST_VALUES / 4 * 3
+        self.telemetry.samples.len() > MAX_SAMPLES / 4 * 3 || self.values > MAX_VALUES / 4 * 3
     }
 
     fn is_long(&self) -> bool {
-        self.telemetry.samples.len() > MOST_SAMPLES || self.values > MOST_VALUES
+        self.telemetry.samples.len() > MAX_SAMPLES || self.values > MAX_VALUES
     }
 }
 
@@ -173,16 +173,16 @@ mod tests {
 
     #[test]
     fn a_short_trial_keeps_every_sample() {
-        let all = disks(MOST_SAMPLES as u32);
+        let all = disks(MAX_SAMPLES as u32);
         assert_eq!(downsampled(&all), all);
     }
 
     #[test]
     fn ten_hours_take_no_more_memory_than_one_and_keep_all_counts() {
-        for seconds in [MOST_SAMPLES as u32 + 1, 3600, 36_000] {
+        for seconds in [MAX_SAMPLES as u32 + 1, 3600, 36_000] {
             let coarse = downsampled(&disks(seconds));
             let kept = coarse.samples.len();
-            assert!((MOST_SAMPLES / 2..=MOST_SAMPLES).contains(&kept), "{kept}");
+            assert!((MAX_SAMPLES / 2..=MAX_SAMPLES).contains(&kept), "{kept}");
             let reads: u64 = coarse
                 .samples
                 .iter()
@@ -223,7 +223,7 @@ mod tests {
             .sort_by_key(|sample| (sample.at_ns, sample.shape));
         let coarse = downsampled(&all);
         assert_eq!(coarse.of(SeriesKind::Reclaim).count(), 10);
-        assert!(coarse.of(SeriesKind::Disk).count() <= MOST_SAMPLES);
+        assert!(coarse.of(SeriesKind::Disk).count() <= MAX_SAMPLES);
     }
 
     #[test]
@@ -238,10 +238,7 @@ mod tests {
             .iter()
             .map(|sample| sample.values.len())
             .sum();
-        assert!(
-            (MOST_VALUES / 3..=MOST_VALUES).contains(&values),
-            "{values}"
-        );
+        assert!((MAX_VALUES / 3..=MAX_VALUES).contains(&values), "{values}");
     }
 
     #[test]
@@ -252,8 +249,8 @@ mod tests {
             series = series.seconds_from(second, SeriesKind::Others, 1, rows);
         }
         let coarse = downsampled(&series.done());
-        assert!(coarse.samples.len() <= MOST_SAMPLES + 1);
-        assert!(coarse.shapes.len() <= MOST_SAMPLES + 1);
+        assert!(coarse.samples.len() <= MAX_SAMPLES + 1);
+        assert!(coarse.shapes.len() <= MAX_SAMPLES + 1);
         let [gap] = &coarse.gaps[..] else {
             panic!("{:?}", coarse.gaps);
         };
@@ -275,6 +272,6 @@ mod tests {
         };
         let mut downsampler = Downsampler::new(SECOND);
         (0..20).for_each(|_| downsampler.add(&batch));
-        assert_eq!(downsampler.take().gaps.len(), MOST_GAPS);
+        assert_eq!(downsampler.take().gaps.len(), MAX_GAPS);
     }
 }

@@ -153,7 +153,7 @@ pub fn with_searches(mut plan: Plan) -> Plan {
     let rounds = plan.rounds;
     for workload in &mut plan.workloads {
         let most = match workload.search {
-            Some(_) => workload.rounds.unwrap_or(Search::MOST_TRIALS),
+            Some(_) => workload.rounds.unwrap_or(Search::MAX_TRIALS),
             None => workload.rounds.unwrap_or(rounds).min(rounds),
         };
         workload.rounds = Some(most);

@@ -6,7 +6,7 @@ use iodyno_model::{Plan, TrialState};
 
 /// A cell that has never completed is given up after this many consecutive failures, so that a long run does not
 /// spend hours on trials that fail.
-const MOST_FAILURES: u32 = 3;
+const MAX_FAILURES: u32 = 3;
 
 /// Whether all trials so far are compared after this number of rounds: after each of the first 127, then after each 2nd
 /// to 255, each 4th to 511, and so on, so that at most 1/64 more rounds are made than a comparison after each would ask
@@ -112,18 +112,18 @@ impl RetryLimit {
             TrialState::Completed => (attempts.completed, attempts.failed) = (true, 0),
             _ => attempts.failed += 1,
         }
-        !attempts.completed && attempts.failed == MOST_FAILURES
+        !attempts.completed && attempts.failed == MAX_FAILURES
     }
 
     /// Whether its trials are skipped.
     pub(crate) fn given_up(&self, cell: u32) -> bool {
         let attempts = self.0[cell as usize];
-        !attempts.completed && attempts.failed >= MOST_FAILURES
+        !attempts.completed && attempts.failed >= MAX_FAILURES
     }
 
     /// The reason, for messages.
     pub(crate) fn why() -> String {
-        format!("it failed in {MOST_FAILURES} consecutive rounds and never completed")
+        format!("it failed in {MAX_FAILURES} consecutive rounds and never completed")
     }
 
     /// Whether no cell remains.

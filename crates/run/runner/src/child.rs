@@ -45,7 +45,7 @@ const AFTER_END: Duration = Duration::from_secs(3);
 /// From SIGKILL to giving up on a child that is blocked in the kernel.
 const AFTER_KILL: Duration = Duration::from_millis(300);
 /// The shortest time between the last message and SIGKILL.
-const LEAST_AFTER_END: Duration = Duration::from_millis(100);
+const MIN_AFTER_END: Duration = Duration::from_millis(100);
 /// From one progress report of the removal of its files to SIGKILL: on busy storage a single large file takes seconds.
 const AFTER_TEAR_DOWN: Duration = Duration::from_secs(30);
 
@@ -352,7 +352,7 @@ impl<'a> ChildSession<'a> {
     /// Closes the child's input at `now`, so that it exits.
     fn close(&mut self, ending: Ending, now: Instant) {
         self.process.close();
-        let stop_by = self.stop_by.map(|by| by.max(now + LEAST_AFTER_END));
+        let stop_by = self.stop_by.map(|by| by.max(now + MIN_AFTER_END));
         let end_by = now + AFTER_END;
         self.deadline = Some(stop_by.map_or(end_by, |by| by.min(end_by)));
         self.state = State::Closing(ending);
@@ -702,7 +702,7 @@ mod tests {
         let late = now + AFTER_STOP - Duration::from_secs(1);
         let end = Report::Message(Message::Ended(TrialEnd::withdrawn()));
         assert!(session.handle(end, late).is_none());
-        assert!(!session.overdue(now + AFTER_STOP - LEAST_AFTER_END) && !session.killed);
+        assert!(!session.overdue(now + AFTER_STOP - MIN_AFTER_END) && !session.killed);
         assert!(!session.overdue(now + AFTER_STOP) && session.killed);
     }
 
@@ -713,7 +713,7 @@ mod tests {
         assert!(session.handle(progress(Step::TearDown), now).is_some());
         let end = Report::Message(Message::Ended(TrialEnd::withdrawn()));
         assert!(session.handle(end, now).is_none());
-        assert!(!session.overdue(now + AFTER_END - LEAST_AFTER_END));
+        assert!(!session.overdue(now + AFTER_END - MIN_AFTER_END));
         assert!(session.overdue(now + AFTER_STOP) && !session.killed);
     }
 

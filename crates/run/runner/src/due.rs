@@ -7,7 +7,7 @@ const OPS_LOG_NS: u64 = 5_000_000;
 /// Interval of checks whether the measured time is over, if other steps follow it, ns.
 const LOOK_NS: u64 = 50_000_000;
 /// The shortest frame, ns: shorter ones would mostly measure the harness.
-pub(crate) const SHORTEST_FRAME_NS: u64 = 10_000_000;
+pub(crate) const MIN_FRAME_NS: u64 = 10_000_000;
 const DEFAULT_FRAME_NS: u64 = 1_000_000_000;
 const NEVER: u64 = u64::MAX;
 
@@ -33,7 +33,7 @@ impl Due {
     pub(crate) fn new(origin: u64, frame_ns: u64, single_ops: bool, followed: bool) -> Due {
         let frame_ns = match frame_ns {
             0 => DEFAULT_FRAME_NS,
-            length => length.max(SHORTEST_FRAME_NS),
+            length => length.max(MIN_FRAME_NS),
         };
         let ever = |ever: bool| if ever { origin } else { NEVER };
         Due {
@@ -215,6 +215,6 @@ mod tests {
         let mut busy = Due::new(0, 0, true, true);
         assert!(busy.ops_log(0) && busy.look(0));
         assert_eq!(busy.next(), OPS_LOG_NS);
-        assert_eq!(Due::new(0, 1, false, false).frame, SHORTEST_FRAME_NS);
+        assert_eq!(Due::new(0, 1, false, false).frame, MIN_FRAME_NS);
     }
 }

@@ -89,7 +89,7 @@ impl Connection {
 
 /// Lines of a connection's standard error that are kept, and their greatest length, bytes.
 const KEPT_LINES: usize = 4;
-const LONGEST_LINE: u64 = 1000;
+const MAX_LINE_LEN: u64 = 1000;
 
 /// The reports of the threads that serve the child's pipes.
 #[derive(Debug)]
@@ -263,7 +263,7 @@ pub(crate) fn keep_lines(stderr: impl Read, kept: &Mutex<Vec<String>>) {
     loop {
         let mut line = Vec::new();
         match (&mut stderr)
-            .take(LONGEST_LINE)
+            .take(MAX_LINE_LEN)
             .read_until(b'\n', &mut line)
         {
             Ok(0) | Err(_) => return,

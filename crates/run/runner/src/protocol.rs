@@ -26,7 +26,7 @@ pub const PROTOCOL: u32 = 16;
 /// The largest frame, bytes. A part of a thousand clones with wide histograms takes about 100 MB.
 const LONGEST: u32 = 512 << 20;
 /// The largest first message, bytes: the sender may not be a node.
-const LONGEST_HELLO: u32 = 1 << 20;
+const MAX_HELLO_LEN: u32 = 1 << 20;
 
 /// Parent → node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -509,7 +509,7 @@ pub(crate) fn write<T: Serialize>(to: &mut impl Write, message: &T) -> io::Resul
 
 /// Reads the first message; waits for it.
 pub(crate) fn read_first<T: DeserializeOwned>(from: &mut impl Read) -> Result<T, ReadError> {
-    read_up_to(LONGEST_HELLO, from)
+    read_up_to(MAX_HELLO_LEN, from)
 }
 
 /// Reads one message; waits for it.

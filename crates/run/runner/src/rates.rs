@@ -6,7 +6,7 @@ use iodyno_model::{Direction, RunningStats, SampleStats};
 pub(crate) const WINDOW_NS: u64 = 500_000_000;
 /// The shortest window that is a sample, ns. A busy host reads late, which shortens the next windows and the last one.
 /// Even shorter windows have extreme rates.
-const SHORTEST_NS: u64 = WINDOW_NS / 2;
+const MIN_NS: u64 = WINDOW_NS / 2;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct RateWindow {
@@ -35,7 +35,7 @@ impl Rates {
     /// the next call.
     pub(crate) fn tick(&mut self, from: u64, now: u64) {
         let since = *self.since.get_or_insert(from);
-        if now.saturating_sub(since) >= SHORTEST_NS {
+        if now.saturating_sub(since) >= MIN_NS {
             self.sample(since, now);
         }
     }
@@ -47,7 +47,7 @@ impl Rates {
         let rest = end.saturating_sub(since);
         let samples = self.windows[0].iops.samples();
         let complete = end.saturating_sub(from) / WINDOW_NS;
-        if rest > 0 && (samples == 0 || samples < complete && rest >= SHORTEST_NS) {
+        if rest > 0 && (samples == 0 || samples < complete && rest >= MIN_NS) {
             self.sample(since, end);
         }
     }

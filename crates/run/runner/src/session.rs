@@ -32,7 +32,7 @@ const FIRST_PINGS: u32 = 4;
 /// much. A clock that is being synchronised is off by at most 0.05 % with the kernel's means.
 const WRONG_RATE: f64 = 0.03;
 /// The longest lead because of slow round trips, ns.
-const LONGEST_LEAD_NS: u64 = 5_000_000_000;
+const MAX_LEAD_NS: u64 = 5_000_000_000;
 
 /// Why no node is usable.
 #[derive(Debug, thiserror::Error)]
@@ -358,7 +358,7 @@ fn end_background(members: &mut [Member<'_>]) {
 fn lead_ns(members: &[Member<'_>]) -> u64 {
     let slowest_ns = members.iter().map(|member| member.slowest_ns).max();
     let trips_ns = slowest_ns.unwrap_or(0).saturating_mul(LEAD_ROUND_TRIPS);
-    LEAD_NS.saturating_mul(members.len() as u64) + trips_ns.min(LONGEST_LEAD_NS)
+    LEAD_NS.saturating_mul(members.len() as u64) + trips_ns.min(MAX_LEAD_NS)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

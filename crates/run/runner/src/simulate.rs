@@ -179,7 +179,7 @@ mod tests {
     use crate::protocol::Event;
     use crate::samples::{access, job, plan};
     use crate::session::carry_out;
-    use crate::trial::LONGEST_VIRTUAL_NS;
+    use crate::trial::MAX_VIRTUAL_NS;
     use crate::{LocalNode, StopFlag};
     use iodyno_model::{
         After, CloneResult, Direction, EndedBy, Engine, EngineKind, Environment, Flow, Frame,
@@ -584,7 +584,7 @@ mod tests {
         assert!(why.contains("24 h of virtual time after"), "{why}");
         assert_eq!(part.clones[0].direction(Direction::Read).unwrap().ops, 499);
         // The last of the frames of an hour.
-        assert_eq!(last, LONGEST_VIRTUAL_NS);
+        assert_eq!(last, MAX_VIRTUAL_NS);
     }
 
     #[test]

@@ -46,7 +46,7 @@ const COMMAND: Duration = Duration::from_secs(300);
 /// needs to notice that it is lost, because a message of the node names it.
 const ALIVE_COUNT: u64 = crate::control::SILENT_INTERVALS + 5;
 /// The longest output of a command that is read, bytes.
-const LONGEST_OUTPUT: u64 = 64 << 10;
+const MAX_OUTPUT_LEN: u64 = 64 << 10;
 
 /// A host that is reached by ssh.
 #[derive(Debug)]
@@ -571,7 +571,7 @@ pub(crate) fn run_limited(
         thread::spawn(move || {
             let mut text = Vec::new();
             if let Some(from) = from {
-                let _ = from.take(LONGEST_OUTPUT).read_to_end(&mut text);
+                let _ = from.take(MAX_OUTPUT_LEN).read_to_end(&mut text);
             }
             text
         })

@@ -33,7 +33,7 @@ const HURRIED: Duration = Duration::from_millis(500);
 /// At most one batch is sent in each period of this length, ns.
 const BATCH_NS: u64 = 1_000_000_000;
 /// Maximum number of samples, over all series, before the start. A longer layout has longer ones.
-const MOST_BEFORE: usize = 4096;
+const MAX_BEFORE: usize = 4096;
 
 /// A command to the sampling thread.
 enum Order {
@@ -81,7 +81,7 @@ impl BackgroundSampler {
         let (reply, replies) = mpsc::channel();
         let reading_since = Arc::new(AtomicU64::new(0));
         let mut work = Work {
-            every_ns: sampling.every_ns.max(Sampling::LEAST_NS),
+            every_ns: sampling.every_ns.max(Sampling::MIN_NS),
             orders: received,
             messages,
             reading_since: Arc::clone(&reading_since),
@@ -180,7 +180,7 @@ impl Drop for BackgroundSampler {
 fn scope(sampling: &Sampling, targets: &[TargetInfo], servers: &[u32]) -> Scope {
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get() as u32);
     Scope {
-        every: Duration::from_nanos(sampling.every_ns.max(Sampling::LEAST_NS)),
+        every: Duration::from_nanos(sampling.every_ns.max(Sampling::MIN_NS)),
         devices: Devices::Named(counters::devices(targets)),
         block_trace: sampling.block_trace,
         pools: Pools::Named(pools::below(targets)),
@@ -286,7 +286,7 @@ impl Work {
         let taken = self.reading(|| collector.sample(instant(now)));
         self.pending.extend(taken);
         grid.taken(now, BATCH_NS);
-        if self.pending.samples.len() > MOST_BEFORE {
+        if self.pending.samples.len() > MAX_BEFORE {
             self.pending = self.pending.thinned(grid.widen(now));
         }
     }

@@ -38,7 +38,7 @@ const ABORT_TIMEOUT_NS: u64 = 1_100_000_000;
 /// The largest number of a clone's ops in flight that are named.
 const NAMED_OPS: usize = 8;
 /// The most by which a trial in virtual time may exceed the duration of its jobs before it is aborted: 24 h, in ns.
-pub(crate) const LONGEST_VIRTUAL_NS: u64 = 24 * 3600 * 1_000_000_000;
+pub(crate) const MAX_VIRTUAL_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 /// A clone and the state of its worker.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ pub(crate) struct Trial<'a> {
     late_ns: u64,
     /// The last reported step.
     reported_step: Option<Step>,
-    /// Whether it was aborted after [`LONGEST_VIRTUAL_NS`].
+    /// Whether it was aborted after [`MAX_VIRTUAL_NS`].
     overtime: bool,
     watch: StuckWatch,
     /// Whether it was aborted because its storage is stuck.
@@ -326,7 +326,7 @@ impl<'a> Trial<'a> {
         asked
             .flatten()
             .chain([self.replayed_ns])
-            .fold(LONGEST_VIRTUAL_NS, u64::saturating_add)
+            .fold(MAX_VIRTUAL_NS, u64::saturating_add)
     }
 
     /// Whether any job has steps after its measured time.

@@ -32,14 +32,14 @@ const SCHEMA: u32 = 2;
 /// The extension of records of this form.
 const EXTENSION: &str = "blocks";
 /// The largest head of a record, bytes.
-const LONGEST_HEAD: u32 = 1 << 20;
+const MAX_HEAD_LEN: u32 = 1 << 20;
 /// Length of the checksum at the end of a record, bytes.
 const SUM: u64 = 8;
 /// The largest number of units that are recorded for a file: 256 MiB of state, for 256 GiB in blocks of 4 KiB.
-const MOST_UNITS: u64 = 64 << 20;
+const MAX_UNITS: u64 = 64 << 20;
 /// The largest number of records, and their total length, bytes. Otherwise records of deleted files would accumulate.
-const MOST_RECORDS: usize = 1 << 16;
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_RECORDS: usize = 1 << 16;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// The records of this user.
 #[derive(Debug, Clone)]
@@ -216,8 +216,8 @@ impl VerifyRecords {
         let mut all = without(self.read(identity).unwrap_or_default(), &ranges);
         all.extend(regions);
         let units = units(&all);
-        if units > MOST_UNITS {
-            let most = format!("it has {units} blocks, and at most {MOST_UNITS} are recorded");
+        if units > MAX_UNITS {
+            let most = format!("it has {units} blocks, and at most {MAX_UNITS} are recorded");
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, most));
         }
         self.write(identity, &all)
@@ -234,7 +234,7 @@ impl VerifyRecords {
         let bytes = fs::read(self.at(identity)).ok()?;
         let (content, sum) = bytes.split_last_chunk::<{ SUM as usize }>()?;
         let (length, rest) = content.split_first_chunk::<4>()?;
-        let length = u32::from_le_bytes(*length).min(LONGEST_HEAD) as usize;
+        let length = u32::from_le_bytes(*length).min(MAX_HEAD_LEN) as usize;
         let (head, words) = rest.split_at_checked(length)?;
         if xxh3_64(content) != u64::from_le_bytes(*sum) {
             return None;
@@ -278,7 +278,7 @@ impl VerifyRecords {
                 .collect(),
         })?;
         let length = u32::try_from(head.len()).ok();
-        let length = length.filter(|length| *length <= LONGEST_HEAD);
+        let length = length.filter(|length| *length <= MAX_HEAD_LEN);
         let length = length.ok_or(io::ErrorKind::FileTooLarge)?;
         let at = self.at(identity);
         let temporary = at.with_extension(format!("new-{}", std::process::id()));
@@ -325,7 +325,7 @@ impl VerifyRecords {
         let mut bytes = 0u64;
         for (index, (_, length, path)) in records.into_iter().enumerate() {
             bytes += length;
-            if index >= MOST_RECORDS || bytes > MOST_BYTES {
+            if index >= MAX_RECORDS || bytes > MAX_BYTES {
                 let _ = fs::remove_file(path);
             }
         }

@@ -9,7 +9,7 @@ use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 const LARGEST: u64 = 1 << 61;
 
 /// The largest time, ms since 1970: the end of the year 9999.
-const LATEST_MS: u64 = 253_402_300_799_999;
+const MAX_MS: u64 = 253_402_300_799_999;
 
 /// The numbers of a line, as magnitudes; fractions do not count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Amounts {
 
 /// Returns what is wrong with a time, ms since 1970.
 pub(crate) fn check_time(unix_ms: u64) -> Result<(), String> {
-    match unix_ms > LATEST_MS {
+    match unix_ms > MAX_MS {
         true => Err(format!("the time {unix_ms} ms is after the year 9999")),
         false => Ok(()),
     }
@@ -181,6 +181,6 @@ mod tests {
             &[format!(r#"{{"start_unix_ms":{LARGEST}}}"#)],
             "after the year 9999",
         );
-        check(&[format!(r#"{{"start_unix_ms":{LATEST_MS}}}"#)], "");
+        check(&[format!(r#"{{"start_unix_ms":{MAX_MS}}}"#)], "");
     }
 }

@@ -50,7 +50,7 @@ const LARGEST: usize = 1 << 30;
 const LARGE: usize = 1 << 20;
 
 /// A large blob can be decoded to this multiple of its size, and to at least [`LARGEST`].
-const MOST_TIMES: usize = 100;
+const MAX_TIMES: usize = 100;
 
 /// Encodes a record. Its JSON is deflated as it is made, and is not held in memory.
 pub(crate) fn encode(record: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
@@ -121,7 +121,7 @@ pub(crate) fn is_segment(blob: &[u8]) -> bool {
 pub(crate) fn decode_large<T: DeserializeOwned>(blob: &[u8]) -> Result<T, String> {
     match blob.split_first() {
         Some((&DEFLATED_JSON, stream)) if stream.len() >= LARGE => {
-            let most = LARGEST.max(stream.len().saturating_mul(MOST_TIMES));
+            let most = LARGEST.max(stream.len().saturating_mul(MAX_TIMES));
             let text = BufReader::with_capacity(1 << 16, Inflater::new(stream)).take(most as u64);
             serde_json::from_reader(text).map_err(|error| error.to_string())
         }
@@ -130,7 +130,7 @@ pub(crate) fn decode_large<T: DeserializeOwned>(blob: &[u8]) -> Result<T, String
 }
 
 fn inflated<T: DeserializeOwned>(stream: &[u8]) -> Result<T, String> {
-    let most = LARGEST.max(stream.len().saturating_mul(MOST_TIMES));
+    let most = LARGEST.max(stream.len().saturating_mul(MAX_TIMES));
     let text = decompress_to_vec_zlib_with_limit(stream, most);
     json(&text.map_err(|error| error.to_string())?)
 }

@@ -29,7 +29,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::blob::text;
 use crate::secrets::{Names, OwnNames, frame_without, mask_trial, plan_without, telemetry_without};
-use crate::segment::{MOST_VALUES, values};
+use crate::segment::{MAX_VALUES, values};
 use crate::{Store, StoreError, upgrade};
 
 /// The `format` in the header of every exported run.
@@ -263,7 +263,7 @@ impl LineWriter<'_> {
             written += batches.len() as u64;
             let last = batches.last();
             if let Some(last) = last {
-                limit = (MOST_VALUES / values(last).max(1)).clamp(1, BATCH);
+                limit = (MAX_VALUES / values(last).max(1)).clamp(1, BATCH);
             }
             match last.and_then(|last| last.number.checked_add(1)) {
                 Some(after) => next = after,

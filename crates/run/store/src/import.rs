@@ -10,7 +10,7 @@ use crate::export::{EXPORT_FORMAT, EXPORT_VERSION, Footer, Header, Line, RunLine
 use crate::{RunHandle, StoreError};
 
 /// Maximum length of a line, bytes. A trial of 1000 clones with full histograms has 50 MB.
-const LONGEST_LINE: u64 = 1 << 28;
+const MAX_LINE_LEN: u64 = 1 << 28;
 
 /// The result of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +161,7 @@ fn check_plan(reader: &LineReader<'_>, run: &RunLine) -> Result<u32, StoreError>
 }
 
 /// The highest number of a round, an attempt and a target of a trial: a resumed run counts on from them.
-const MOST_NUMBER: u32 = 10_000_000;
+const MAX_NUMBER: u32 = 10_000_000;
 
 /// Checks the order of lines.
 struct Order {
@@ -191,8 +191,8 @@ impl Order {
             ("attempt", key.attempt),
             ("target", instance),
         ] {
-            if number > MOST_NUMBER {
-                return Err(format!("{what} {number} of a trial, at most {MOST_NUMBER}"));
+            if number > MAX_NUMBER {
+                return Err(format!("{what} {number} of a trial, at most {MAX_NUMBER}"));
             }
         }
         if self.trial.is_some_and(|before| before >= key) {
@@ -251,7 +251,7 @@ impl LineReader<'_> {
         self.line += 1;
         self.text.clear();
         (&mut *self.file)
-            .take(LONGEST_LINE)
+            .take(MAX_LINE_LEN)
             .read_until(b'\n', &mut self.text)
             .map_err(StoreError::ImportRead)?;
         if self.text.is_empty() {
@@ -260,7 +260,7 @@ impl LineReader<'_> {
                 _ => "the file is cut off here: it has no footer",
             }));
         }
-        if self.text.len() as u64 >= LONGEST_LINE {
+        if self.text.len() as u64 >= MAX_LINE_LEN {
             return Err(self.bad("the line is too long for an exported run"));
         }
         self.hash.update(&self.text);

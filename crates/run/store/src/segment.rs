@@ -25,10 +25,10 @@ use serde::{Deserialize, Serialize};
 use crate::numbers::Numbers;
 
 /// Maximum number of samples in a segment, over all series: about eight minutes. Larger segments save little.
-const MOST_SAMPLES: usize = 4096;
+const MAX_SAMPLES: usize = 4096;
 
 /// Maximum number of values in a segment: packing them takes 16 MiB of memory.
-pub(crate) const MOST_VALUES: usize = 1 << 20;
+pub(crate) const MAX_VALUES: usize = 1 << 20;
 
 /// A segment of telemetry, as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
@@ -74,7 +74,7 @@ impl Packer {
         // A batch counts as one sample, because a batch may have no samples.
         let samples = 1 + batch.telemetry.samples.len();
         let (samples, values) = (self.samples + samples, self.values + values(&batch));
-        if !self.batches.is_empty() && (samples > MOST_SAMPLES || values > MOST_VALUES) {
+        if !self.batches.is_empty() && (samples > MAX_SAMPLES || values > MAX_VALUES) {
             return Err(batch);
         }
         (self.samples, self.values) = (samples, values);
@@ -129,7 +129,7 @@ impl Segment {
     /// # Errors
     /// What is inconsistent, as text.
     pub(crate) fn batches(self) -> Result<Vec<TelemetryBatch>, String> {
-        if self.batches > MOST_SAMPLES {
+        if self.batches > MAX_SAMPLES {
             return Err(format!("{} batches are too many", self.batches));
         }
         let counts = |numbers: &Numbers| -> Result<Vec<usize>, String> {
@@ -160,7 +160,7 @@ impl Segment {
 
     fn samples(&self, total: usize) -> Result<Vec<Sample>, String> {
         let too_many = || "its samples or values are too many".to_owned();
-        if total > MOST_SAMPLES {
+        if total > MAX_SAMPLES {
             return Err(too_many());
         }
         let mut members = vec![Vec::new(); self.tables.len()];
@@ -172,7 +172,7 @@ impl Segment {
             let place = count(place)?;
             let table = self.tables.get(place).ok_or("a sample has no table")?;
             values += table.values.len();
-            if values > MOST_VALUES {
+            if values > MAX_VALUES {
                 return Err(too_many());
             }
             let (Some(at_ns), Some(beyond_ns)) = (at_ns, beyond_ns) else {

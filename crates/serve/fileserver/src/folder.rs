@@ -40,7 +40,7 @@ use crate::state::{self, Accepted, Checked};
 /// Descriptors reserved for the server itself: sockets, events, pool threads.
 const OWN_DESCRIPTORS: u64 = 256;
 /// The most buffers of one preadv(2) call.
-pub(crate) const MOST_PARTS: usize = 1024;
+pub(crate) const MAX_PARTS: usize = 1024;
 /// How long clients may keep names and attributes: 1 s with [`Cache::Auto`], as with other servers; one day with
 /// [`Cache::Always`].
 const AUTO: Duration = Duration::from_secs(1);
@@ -659,7 +659,7 @@ fn in_steps(
         data = between(&data, partial.done, usize::MAX);
     }
     while !partial.ended && !data.is_empty() {
-        let parts: Vec<&VolatileSlice<'_>> = data.iter().take(MOST_PARTS).collect();
+        let parts: Vec<&VolatileSlice<'_>> = data.iter().take(MAX_PARTS).collect();
         match step(&parts, start + partial.done as u64) {
             Ok(0) => break,
             Ok(count) => {

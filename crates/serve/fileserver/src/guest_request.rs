@@ -9,14 +9,14 @@ use iodyno_vhost::{DescriptorTable, visit_chain};
 use vm_memory::{Address, Bytes, GuestAddress, GuestMemory, GuestMemoryMmap};
 
 use crate::buffers::Buffers;
-use crate::folder::{Answered, MOST_PARTS, RequestBuffers};
+use crate::folder::{Answered, MAX_PARTS, RequestBuffers};
 use crate::request::{Head, WRITE_HEADER};
 use crate::ring::SharedRing;
 use crate::work::Request;
 
 /// Descriptors of a request. The longest one has 1 MiB in pages of 4 KiB, and headers; the table of an indirect chain
 /// has room for 65 535.
-const MOST_LINKS: usize = 512;
+const MAX_LINKS: usize = 512;
 
 /// A request in the memory of a client.
 pub(crate) struct GuestRequest {
@@ -50,7 +50,7 @@ impl GuestRequest {
         let mut parts = Vec::with_capacity(4);
         visit_chain(&memory, table, index, |part| {
             let length = part.length as usize;
-            if parts.len() == MOST_LINKS {
+            if parts.len() == MAX_LINKS {
                 return None;
             }
             parts.push((part.start, length));
@@ -112,7 +112,7 @@ impl RequestBuffers for GuestRequest {
                 ranges.push((start.checked_add(before as u64)?, within));
             }
         }
-        let whole = left == 0 && ranges.len() <= MOST_PARTS;
+        let whole = left == 0 && ranges.len() <= MAX_PARTS;
         whole.then(|| TransferMemory::Client(Arc::clone(&self.memory), ranges))
     }
 

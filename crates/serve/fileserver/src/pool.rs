@@ -15,8 +15,8 @@ use iodyno_sys::thread::own_directory;
 const HAND_OFFS: usize = 101;
 /// Limits of a plausible hand-off cost, ns. A busy host inflates the measurement; even a job that starts soon costs two
 /// context switches and a notification.
-const LEAST_NS: u64 = 12_000;
-const MOST_NS: u64 = 40_000;
+const MIN_NS: u64 = 12_000;
+const MAX_NS: u64 = 40_000;
 /// Timeout of one hand-off in the calibration.
 const GIVEN_UP: Duration = Duration::from_secs(1);
 
@@ -125,7 +125,7 @@ impl Pool {
             taken.push(waited.as_nanos() as u64);
         }
         taken.sort_unstable();
-        Some(taken[HAND_OFFS / 2].clamp(LEAST_NS, MOST_NS))
+        Some(taken[HAND_OFFS / 2].clamp(MIN_NS, MAX_NS))
     }
 }
 
@@ -218,7 +218,7 @@ mod tests {
         };
         // With one thread this would never end.
         pool.hand_over((0..2).map(job));
-        assert!(pool.hand_off_ns().is_some_and(|ns| ns >= LEAST_NS));
+        assert!(pool.hand_off_ns().is_some_and(|ns| ns >= MIN_NS));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::work::{Request, Work, Worker};
 /// The client is notified of replies within a batch after this many hand-offs. A notification costs about half of one.
 const NOTIFIED_AFTER: u64 = 4;
 /// Transfers of a queue in flight. More than these go to the pool.
-const MOST_TRANSFERS: u16 = 256;
+const MAX_TRANSFERS: u16 = 256;
 
 /// A transfer in flight.
 struct Started<R> {
@@ -335,7 +335,7 @@ impl<R: Request> QueueWorker<R> {
     /// Prepares the transfers of a division. Requests that cannot be transferred go to the pool.
     fn start(&mut self, works: &mut [Option<Work<R>>], division: &mut Division) {
         if matches!(self.ring, Ring::Unused) && !division.transferred.is_empty() {
-            self.ring = match Transfers::new(MOST_TRANSFERS) {
+            self.ring = match Transfers::new(MAX_TRANSFERS) {
                 Ok(ring) => Ring::There(Box::new(ring)),
                 Err(_) => Ring::Missing,
             };

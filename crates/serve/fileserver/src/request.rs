@@ -4,7 +4,7 @@
 //! they are checked, so that the client cannot change them afterwards.
 
 pub use iodyno_serve::fuse::protocol::{
-    HEADER, MOST_DATA, REPLY_HEADER, WRITE_HEADER, opcode, reply_header, u32_at, u64_at,
+    HEADER, MAX_DATA, REPLY_HEADER, WRITE_HEADER, opcode, reply_header, u32_at, u64_at,
 };
 use rustix::io::Errno;
 
@@ -19,7 +19,7 @@ use opcode::{
 const ENTRY: usize = 128;
 const OPENED: usize = 16;
 /// Bytes of a request without data, in which attributes and names are; and of the list of `BATCH_FORGET`.
-pub const MOST_OTHER: usize = 256 << 10;
+pub const MAX_OTHER: usize = 256 << 10;
 
 /// The beginning of a request, at most [`WRITE_HEADER`] bytes, in memory of this process.
 #[derive(Debug, Clone, Copy)]
@@ -148,7 +148,7 @@ impl Head {
         if length < shortest || length > self.readable {
             return Some(Errno::INVAL);
         }
-        if opcode != WRITE && length > MOST_OTHER {
+        if opcode != WRITE && length > MAX_OTHER {
             return Some(Errno::NOMEM);
         }
         // No reply would fit.
@@ -157,11 +157,11 @@ impl Head {
         }
         let room = self.writable.saturating_sub(REPLY_HEADER);
         let fits = match opcode {
-            READ => self.data() <= MOST_DATA && self.data() as usize <= room,
+            READ => self.data() <= MAX_DATA && self.data() as usize <= room,
             READDIR | READDIRPLUS => self.u32_at(HEADER + 16) as usize <= room,
             GETXATTR | LISTXATTR => self.u32_at(HEADER) as usize <= room,
             WRITE => {
-                self.data() <= MOST_DATA
+                self.data() <= MAX_DATA
                     && self.data() as usize <= length.saturating_sub(WRITE_HEADER)
             }
             BATCH_FORGET => self.u32_at(HEADER) as usize * 16 <= length - HEADER - 8,

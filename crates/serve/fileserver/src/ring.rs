@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use iodyno_vhost::{DescriptorTable, DirtyLog, MOST_DESCRIPTORS, Ring, signal};
+use iodyno_vhost::{DescriptorTable, DirtyLog, MAX_DESCRIPTORS, Ring, signal};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use vhost::vhost_user::{Error, Result};
 use vm_memory::{GuestAddress, GuestMemoryMmap};
 
 /// Requests of a batch.
-pub(crate) const MOST_TAKEN: usize = 256;
+pub(crate) const MAX_TAKEN: usize = 256;
 /// How long requests in flight may take when the server ends.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
 /// Bytes of the used ring with most descriptors.
-const USED: usize = 6 + 8 * MOST_DESCRIPTORS as usize;
+const USED: usize = 6 + 8 * MAX_DESCRIPTORS as usize;
 
 /// See the module.
 pub(crate) struct SharedRing {
@@ -161,7 +161,7 @@ impl SharedRing {
             let memory = Arc::clone(&state.memory);
             state.ring.disable_notification(&memory);
             let now = Instant::now();
-            while batch.len() < MOST_TAKEN {
+            while batch.len() < MAX_TAKEN {
                 let Some(head) = state.ring.take(&memory) else {
                     break;
                 };

@@ -14,16 +14,16 @@ use virtiofsd::server::Server;
 use vm_memory::{Bytes, GuestAddress, GuestMemory, GuestMemoryMmap};
 
 use crate::buffers::Buffers;
-use crate::request::{MOST_DATA, MOST_OTHER, REPLY_HEADER};
+use crate::request::{MAX_DATA, MAX_OTHER, REPLY_HEADER};
 
 /// Addresses of the parts of the ring, the message and the reply.
 const TABLE: u64 = 0x1000;
 const AVAILABLE: u64 = TABLE + 0x100;
 const USED: u64 = TABLE + 0x200;
 const MESSAGE: u64 = TABLE + 0x1000;
-const REPLY: u64 = MESSAGE + MOST_OTHER as u64;
+const REPLY: u64 = MESSAGE + MAX_OTHER as u64;
 /// The longest reply: that of a list of a folder.
-const MOST_REPLY: usize = MOST_DATA as usize + REPLY_HEADER;
+const MAX_REPLY: usize = MAX_DATA as usize + REPLY_HEADER;
 /// Flags of descriptors.
 const NEXT: u16 = 1;
 const WRITTEN: u16 = 2;
@@ -39,7 +39,7 @@ struct Scratch {
 
 impl Scratch {
     fn new() -> Option<Scratch> {
-        let length = (REPLY - TABLE) as usize + MOST_REPLY;
+        let length = (REPLY - TABLE) as usize + MAX_REPLY;
         // Pages are used only when something is written to them.
         let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(TABLE), length)]).ok()?;
         let mut queue = Queue::new(2).ok()?;
@@ -67,7 +67,7 @@ impl Scratch {
         let length = message.len() as u32;
         let descriptors = [
             Descriptor::new(MESSAGE, length, NEXT, 1),
-            Descriptor::new(REPLY, room.min(MOST_REPLY) as u32, WRITTEN, 0),
+            Descriptor::new(REPLY, room.min(MAX_REPLY) as u32, WRITTEN, 0),
         ];
         place(memory.write_obj(descriptors[0], GuestAddress(TABLE)))?;
         place(memory.write_obj(descriptors[1], GuestAddress(TABLE + 16)))?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// How long a ring's thread looks for more requests at most, before it sleeps.
 pub(crate) const SPINS: Duration = Duration::from_micros(20);
 /// A spin that found nothing counts as this, ns, and no sleep counts as longer.
-const LONGEST_NS: u64 = 40_000;
+const MAX_NS: u64 = 40_000;
 /// Once in this many times that the ring is empty, the thread does the opposite, in case conditions have changed.
 const TRIED: u32 = 64;
 
@@ -36,7 +36,7 @@ impl Spin {
     pub(crate) fn spun(&mut self, found: Option<Duration>) {
         smooth(
             &mut self.spun_ns,
-            found.map_or(LONGEST_NS, |time| time.as_nanos() as u64),
+            found.map_or(MAX_NS, |time| time.as_nanos() as u64),
         );
     }
 
@@ -47,7 +47,7 @@ impl Spin {
 }
 
 fn smooth(value: &mut u64, ns: u64) {
-    let ns = ns.clamp(1, LONGEST_NS);
+    let ns = ns.clamp(1, MAX_NS);
     *value = match *value {
         0 => ns,
         old => (old * 7 + ns).div_ceil(8),

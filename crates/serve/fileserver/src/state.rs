@@ -22,9 +22,9 @@ use virtiofsd::fuse::ROOT_ID;
 /// Bytes of the longest state that is read: that of millions of nodes.
 pub const MOST: usize = 128 << 20;
 /// Folders within folders. The crate looks at all nodes once for each level at most.
-const MOST_LEVELS: u32 = 4096;
+const MAX_LEVELS: u32 = 4096;
 /// Bytes of a name.
-const MOST_NAME: usize = 255;
+const MAX_NAME: usize = 255;
 
 /// The magic of the seal, its version, and its length including the checksum of all preceding bytes.
 const SEAL: &[u8; 8] = b"iodynofs";
@@ -77,7 +77,7 @@ pub enum Refused {
     #[error("it is damaged: {0}")]
     Inconsistent(String),
     /// Its folders are too deep.
-    #[error("node {0} is below more than {MOST_LEVELS} folders, or in itself")]
+    #[error("node {0} is below more than {MAX_LEVELS} folders, or in itself")]
     TooDeep(u64),
     /// It names something outside of the folder, or would change it.
     #[error("it is not one that a server writes: {0}")]
@@ -306,7 +306,7 @@ pub fn checked(bytes: &[u8], accepted: Accepted) -> Result<Checked, Refused> {
 
 /// A name that leads nowhere but into the folder that it is in.
 fn is_name(name: &str) -> bool {
-    let refused = name.is_empty() || name == "." || name == ".." || name.len() > MOST_NAME;
+    let refused = name.is_empty() || name == "." || name == ".." || name.len() > MAX_NAME;
     refused.not() && !name.contains(['/', '\0'])
 }
 
@@ -386,8 +386,8 @@ fn check_levels(folders: &HashMap<u64, Option<u64>>) -> Result<(), Refused> {
                 break *level;
             }
             way.push(at);
-            if way.len() > MOST_LEVELS as usize {
-                break MOST_LEVELS;
+            if way.len() > MAX_LEVELS as usize {
+                break MAX_LEVELS;
             }
             match folders.get(&at) {
                 None => {
@@ -399,7 +399,7 @@ fn check_levels(folders: &HashMap<u64, Option<u64>>) -> Result<(), Refused> {
             }
         };
         let level = above.saturating_add(way.len() as u32);
-        if level > MOST_LEVELS {
+        if level > MAX_LEVELS {
             return Err(Refused::TooDeep(*start));
         }
         for (nth, node) in way.drain(..).rev().enumerate() {

@@ -33,14 +33,14 @@ use vm_memory::GuestMemoryMmap;
 use crate::guest_request::GuestRequest;
 use crate::inline_batch::InlineBatch;
 use crate::queue_worker::QueueWorker;
-use crate::ring::{MOST_TAKEN, SharedRing};
+use crate::ring::{MAX_TAKEN, SharedRing};
 use crate::server::{Client, FileServer};
 use crate::spin::{SPINS, Spin};
 use crate::stats::Transport;
 use crate::transfer::{Preparation, Transfer};
 
 /// One ring for requests that must not wait, and one per processor of the client.
-const MOST_RINGS: u16 = 17;
+const MAX_RINGS: u16 = 17;
 /// The front end copies the memory while requests are processed.
 const F_LOG_ALL: u64 = 1 << 26;
 
@@ -115,7 +115,7 @@ impl Starting {
 }
 
 fn serve_ring(ring: &Arc<SharedRing>, worker: &mut QueueWorker<GuestRequest>) -> io::Result<()> {
-    let mut batch = Vec::with_capacity(MOST_TAKEN);
+    let mut batch = Vec::with_capacity(MAX_TAKEN);
     let (mut spin, mut empty) = (Spin::default(), None);
     let in_flight = || ring.pooled.load(Ordering::Relaxed);
     worker.awake(true);
@@ -210,12 +210,12 @@ impl FileDevice {
         stopping: Arc<AtomicBool>,
         socket: UnixStream,
     ) -> io::Result<FileDevice> {
-        let rings = (0..MOST_RINGS).map(|_| SharedRing::new().map(Arc::new));
+        let rings = (0..MAX_RINGS).map(|_| SharedRing::new().map(Arc::new));
         Ok(FileDevice {
             client,
             stopping,
             rings: rings.collect::<io::Result<_>>()?,
-            started: vec![false; MOST_RINGS.into()],
+            started: vec![false; MAX_RINGS.into()],
             threads: Threads::new(),
             socket,
             preparation: None,
@@ -297,7 +297,7 @@ impl FileDevice {
 }
 
 impl Device for FileDevice {
-    const RINGS: u16 = MOST_RINGS;
+    const RINGS: u16 = MAX_RINGS;
     const PROTOCOL: VhostUserProtocolFeatures = VhostUserProtocolFeatures::REPLY_ACK
         .union(VhostUserProtocolFeatures::LOG_SHMFD)
         .union(VhostUserProtocolFeatures::DEVICE_STATE);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use iodyno_mirror::assembly::{Assembly, Part};
 use iodyno_mirror::intent::Bits;
 use iodyno_mirror::superblock::{
-    BLOCK, COPIES, DATA, Geometry, LOG, LegState, MOST_LEGS, Member, Superblock,
+    BLOCK, COPIES, DATA, Geometry, LOG, LegState, MAX_LEGS, Member, Superblock,
 };
 use iodyno_model::Diagnostic;
 use iodyno_units::Bytes;
@@ -31,9 +31,9 @@ pub struct Created {
 /// # Errors
 /// All problems that prevent it. Nothing was written then, unless a leg failed.
 pub fn create(paths: &[PathBuf], destroy: &[PathBuf], assumed: bool) -> Result<Created, Refused> {
-    if !(1..=MOST_LEGS).contains(&paths.len()) {
+    if !(1..=MAX_LEGS).contains(&paths.len()) {
         let fault = format!(
-            "a mirror has 1 to {MOST_LEGS} legs, and {} are given",
+            "a mirror has 1 to {MAX_LEGS} legs, and {} are given",
             paths.len()
         );
         return Err(Diagnostic::error(fault).into());
@@ -205,8 +205,8 @@ pub fn change(
     }
     let geometry = assembly.geometry;
     if let Some(new) = new {
-        if assembly.parts.len() == MOST_LEGS {
-            let fault = format!("the mirror has {MOST_LEGS} legs already");
+        if assembly.parts.len() == MAX_LEGS {
+            let fault = format!("the mirror has {MAX_LEGS} legs already");
             return Err(Diagnostic::error(fault).into());
         }
         let leg = legs::open(std::slice::from_ref(new), Purpose::Create(destroy))?;

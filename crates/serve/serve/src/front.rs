@@ -30,13 +30,13 @@ use crate::vhost_user;
 use crate::virtio_blk::Disk;
 
 /// Requests of a connection in flight.
-const MOST_REQUESTS: usize = 256;
+const MAX_REQUESTS: usize = 256;
 /// Their bytes; one request may exceed it.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 /// Bytes of the buffers that a connection keeps for its next requests: 16 long writes.
 const SPARE_BYTES: usize = 16 << 20;
 /// The bytes of the requests of all connections in flight; each connection may have one request beyond it.
-const MOST_BYTES_OF_ALL: usize = 512 << 20;
+const MAX_BYTES_OF_ALL: usize = 512 << 20;
 /// Replies are sent together up to about this length, bytes.
 const TOGETHER: usize = 32 << 10;
 /// Timeout of a client's negotiation.
@@ -364,7 +364,7 @@ impl Memory {
     /// replies must not stop others.
     fn take(&self, bytes: usize, alone: bool) -> bool {
         let used = self.0.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let taken = alone || used <= MOST_BYTES_OF_ALL;
+        let taken = alone || used <= MAX_BYTES_OF_ALL;
         if !taken {
             self.give(bytes);
         }
@@ -396,7 +396,7 @@ fn serve(mut stream: Stream, export: &Export, shared: &Shared) -> io::Result<()>
     let mut reader = Reader::new(&shared.handle, 1).map_err(io::Error::other)?;
     reader.set_stream(&stream).map_err(io::Error::other)?;
     (reader.exchange(SOCKET, &stream)).map_err(io::Error::other)?;
-    let (reply, replies) = ReplyTo::waking(Arc::clone(reader.wake()), MOST_REQUESTS);
+    let (reply, replies) = ReplyTo::waking(Arc::clone(reader.wake()), MAX_REQUESTS);
     let writer = ReplyWriter::new(
         stream.try_clone()?,
         Arc::clone(&shared.memory),
@@ -606,8 +606,8 @@ impl ReplyWriter {
     fn has_room(&self) -> bool {
         let has_room = || {
             let waits = self.out().rest.len();
-            self.requests.load(Ordering::SeqCst) < MOST_REQUESTS
-                && self.bytes.load(Ordering::SeqCst) + waits < MOST_BYTES
+            self.requests.load(Ordering::SeqCst) < MAX_REQUESTS
+                && self.bytes.load(Ordering::SeqCst) + waits < MAX_BYTES
         };
         has_room() || {
             self.full.store(true, Ordering::SeqCst);
@@ -795,7 +795,7 @@ impl Connection {
             Command::Flush | Command::Disconnect => Access::Flush,
             Command::Invalid(errno) => {
                 // A client that sends more than any valid write would keep this thread busy.
-                if request.payload > nbd::MOST_BYTES {
+                if request.payload > nbd::MAX_BYTES {
                     return Err(io::ErrorKind::InvalidData.into());
                 }
                 nbd::discard(&mut self.input, request.payload.into())?;
@@ -929,7 +929,7 @@ mod tests {
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
         let writer = ReplyWriter::new(Stream::Unix(own), Arc::default(), wake);
         let told = || rustix::io::read(&*writer.wake, &mut [0; 8]).is_ok();
-        for _ in 0..MOST_REQUESTS {
+        for _ in 0..MAX_REQUESTS {
             assert!(writer.has_room());
             assert!(writer.memory.take(1, false));
             writer.begins(1);
@@ -946,9 +946,9 @@ mod tests {
     #[test]
     fn a_request_that_is_alone_gets_memory_although_others_have_all() {
         let memory = Memory::default();
-        assert!(memory.take(MOST_BYTES_OF_ALL, false));
+        assert!(memory.take(MAX_BYTES_OF_ALL, false));
         assert!(!memory.take(1, false) && memory.take(1, true));
-        memory.give(MOST_BYTES_OF_ALL);
-        assert!(memory.take(MOST_BYTES_OF_ALL - 1, false));
+        memory.give(MAX_BYTES_OF_ALL);
+        assert!(memory.take(MAX_BYTES_OF_ALL - 1, false));
     }
 }

@@ -9,15 +9,15 @@ use std::io::{self, Read, Write};
 use iodyno_sys::nbd::wire::{self, *};
 
 /// The longest request, bytes; the default of clients that do not ask for limits.
-pub use wire::MOST_BYTES;
+pub use wire::MAX_BYTES;
 
 /// Flags of the export.
 const EXPORT_FLAGS: u16 = HAS_FLAGS | SEND_FLUSH | SEND_FUA | SEND_WRITE_ZEROES | CAN_MULTI_CONN;
 
 /// The longest data of an option, bytes: a name has at most 4096.
-const MOST_OPTION: u32 = 16 << 10;
+const MAX_OPTION: u32 = 16 << 10;
 /// Options before a client is disconnected.
-const MOST_OPTIONS: u32 = 64;
+const MAX_OPTIONS: u32 = 64;
 
 const EIO: u32 = 5;
 const EINVAL: u32 = 22;
@@ -58,13 +58,13 @@ pub fn negotiate(stream: &mut (impl Read + Write), export: &Export) -> io::Resul
     if flags & !u32::from(FIXED_NEWSTYLE | NO_ZEROES) != 0 {
         return Err(broken("unknown flags of the client"));
     }
-    for _ in 0..MOST_OPTIONS {
+    for _ in 0..MAX_OPTIONS {
         if u64::from_be_bytes(read(stream)?) != IHAVEOPT {
             return Err(broken("no option where one is expected"));
         }
         let option = u32::from_be_bytes(read(stream)?);
         let length = u32::from_be_bytes(read(stream)?);
-        if length > MOST_OPTION {
+        if length > MAX_OPTION {
             discard(stream, u64::from(length))?;
             reply(stream, option, REP_ERR_TOO_BIG, &[])?;
             continue;
@@ -127,7 +127,7 @@ fn inform(stream: &mut impl Write, option: u32, export: &Export) -> io::Result<(
     reply(stream, option, REP_INFO, &size)?;
     let mut blocks = Vec::with_capacity(14);
     blocks.extend(INFO_BLOCK_SIZE.to_be_bytes());
-    for bytes in [export.unit, export.unit.max(4096), MOST_BYTES] {
+    for bytes in [export.unit, export.unit.max(4096), MAX_BYTES] {
         blocks.extend(bytes.to_be_bytes());
     }
     reply(stream, option, REP_INFO, &blocks)?;
@@ -178,7 +178,7 @@ pub struct Request {
     pub command: Command,
     /// Start, bytes.
     pub offset: u64,
-    /// Length, bytes. Reads and writes that are valid have at most [`MOST_BYTES`].
+    /// Length, bytes. Reads and writes that are valid have at most [`MAX_BYTES`].
     pub length: u32,
     /// Number of bytes that follow the request, also if it is not valid.
     pub payload: u32,
@@ -261,7 +261,7 @@ pub fn request(stream: &mut impl Read, export: &Export) -> io::Result<Option<Req
         Command::Invalid(_) | Command::Disconnect => command,
         _ if flags & !known != 0 => Command::Invalid(EINVAL),
         _ if !transfers && !zeroes => command,
-        _ if transfers && length > MOST_BYTES => Command::Invalid(EINVAL),
+        _ if transfers && length > MAX_BYTES => Command::Invalid(EINVAL),
         _ if length == 0 || !aligned => Command::Invalid(EINVAL),
         Command::Write { .. } | Command::WriteZeroes { .. } if !inside => Command::Invalid(ENOSPC),
         _ if !inside => Command::Invalid(EINVAL),
@@ -541,7 +541,7 @@ mod tests {
             let request = request(&mut bytes.as_slice(), &EXPORT).unwrap().unwrap();
             if matches!(request.command, Command::Read | Command::Write { .. }) {
                 prop_assert!(request.offset + u64::from(request.length) <= EXPORT.length);
-                prop_assert!(request.length > 0 && request.length <= MOST_BYTES);
+                prop_assert!(request.length > 0 && request.length <= MAX_BYTES);
                 prop_assert_eq!(request.offset % 512 + u64::from(request.length % 512), 0);
             }
         }

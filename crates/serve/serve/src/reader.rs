@@ -21,7 +21,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use iodyno_mirror::core::Errno;
-use iodyno_mirror::superblock::{DATA, MOST_LEGS};
+use iodyno_mirror::superblock::{DATA, MAX_LEGS};
 use iodyno_mirror::{LegQueue, LegSet, LegView, QueueSettings, ReadPolicy, ReadRequest, Transfer};
 use iodyno_model::{Engine, EngineKind};
 use iodyno_sys::{
@@ -32,13 +32,13 @@ use iodyno_sys::{
 use crate::queue::{Handle, LOOK_NS, Queues, SLOT_BYTES};
 
 /// Reads of a queue in the ring at most.
-const MOST_SLOTS: usize = 40;
+const MAX_SLOTS: usize = 40;
 /// Reads of a queue that wait or are in the ring; more go to the thread of the mirror.
-const MOST_READS: u32 = 1024;
+const MAX_READS: u32 = 1024;
 /// Bytes that are received at a time.
-const MOST_RECEIVED: u32 = 64 << 10;
+const MAX_RECEIVED: u32 = 64 << 10;
 /// Files of the ring: the legs, this thread's event, the stream, and the watched files.
-const WAKE_FILE: u32 = MOST_LEGS as u32;
+const WAKE_FILE: u32 = MAX_LEGS as u32;
 const STREAM_FILE: u32 = WAKE_FILE + 1;
 const FIRST_WATCHED: u32 = STREAM_FILE + 1;
 /// Slots beyond those of reads: for the event, and for the stream.
@@ -165,7 +165,7 @@ impl Reader {
         let wake = queues.wake(number);
         let made = wake.and_then(|wake| {
             let slots = match number {
-                Some(_) => queues.slots().min(MOST_SLOTS) as u32,
+                Some(_) => queues.slots().min(MAX_SLOTS) as u32,
                 None => 0,
             };
             let backend = ring(&queues, &wake, slots, watched)?;
@@ -180,7 +180,7 @@ impl Reader {
             generation: 0,
             policy: None,
             legs: Vec::new(),
-            views: Vec::with_capacity(MOST_LEGS),
+            views: Vec::with_capacity(MAX_LEGS),
             reads: Vec::new(),
             free_reads: Vec::new(),
             lists: Vec::new(),
@@ -233,13 +233,13 @@ impl Reader {
         };
         // This must come first: see `iodyno_mirror::shared`.
         let mut legs = published.readable(offset, length);
-        for leg in 0..MOST_LEGS {
+        for leg in 0..MAX_LEGS {
             if !self.legs.get(leg).is_some_and(|leg| leg.open) {
                 legs.remove(leg);
             }
         }
         let in_use = self.reads.len() - self.free_reads.len();
-        let (Some(first), true) = (legs.first(), in_use < MOST_READS as usize) else {
+        let (Some(first), true) = (legs.first(), in_use < MAX_READS as usize) else {
             return false;
         };
         let now = self.clock.now();
@@ -293,7 +293,7 @@ impl Reader {
             if at == self.legs.len() {
                 let marks = self.queues.board().marks(at);
                 self.legs.push(Leg {
-                    queue: LegQueue::sharing(settings, MOST_READS, marks),
+                    queue: LegQueue::sharing(settings, MAX_READS, marks),
                     open: false,
                     rotational: known.rotational,
                     apart: known.apart,
@@ -406,7 +406,7 @@ impl Reader {
     /// Receives from the stream, from the next turn on. Bytes received before become invalid.
     pub fn receive(&mut self) {
         if !std::mem::replace(&mut self.receiving, true) {
-            let op = of_file(STREAM_FILE, MOST_RECEIVED);
+            let op = of_file(STREAM_FILE, MAX_RECEIVED);
             self.backend.prep(self.stream_slot(), &op);
         }
     }
@@ -716,7 +716,7 @@ fn ring(
     let files = (0..FIRST_WATCHED + watched).map(|_| copy(wake));
     let files = files.collect::<Result<Vec<_>, BackendError>>()?;
     let bytes = match slots {
-        0 => MOST_RECEIVED,
+        0 => MAX_RECEIVED,
         _ => SLOT_BYTES,
     };
     let slots = slots + EXTRA_SLOTS;

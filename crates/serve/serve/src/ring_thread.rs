@@ -17,19 +17,19 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use iodyno_mirror::core::Access;
-use iodyno_vhost::{ClientMemory, InFlightRecord, MOST_DESCRIPTORS, Ring, signal};
+use iodyno_vhost::{ClientMemory, InFlightRecord, MAX_DESCRIPTORS, Ring, signal};
 use vhost::vhost_user::{Error, Result};
 use vm_memory::GuestMemoryMmap;
 
 use crate::buffer_pool::BufferPool;
 use crate::queue::{Handle, Reply, ReplyTo, Request};
 use crate::reader::{Ended, Outcome, Reader};
-use crate::virtio_blk::{Disk, DiskRequest, MOST_QUEUES, ReplyPlace, Room, Segments};
+use crate::virtio_blk::{Disk, DiskRequest, MAX_QUEUES, ReplyPlace, Room, Segments};
 
 /// Requests in flight of all rings.
-const MOST_IN_FLIGHT: usize = MOST_DESCRIPTORS as usize * MOST_QUEUES as usize;
+const MAX_IN_FLIGHT: usize = MAX_DESCRIPTORS as usize * MAX_QUEUES as usize;
 /// Bytes of the requests of a thread in flight; one request may exceed it.
-const MOST_BYTES: usize = 32 << 20;
+const MAX_BYTES: usize = 32 << 20;
 /// Bytes of the buffers that a thread keeps for its next requests.
 const SPARE_BYTES: usize = 4 << 20;
 /// How often to check whether the server ends while stopping a ring, ns.
@@ -68,7 +68,7 @@ struct RequestState {
 
 impl DiskRing {
     pub(crate) fn new() -> io::Result<DiskRing> {
-        let requests = (0..MOST_DESCRIPTORS).map(|_| RequestState::default());
+        let requests = (0..MAX_DESCRIPTORS).map(|_| RequestState::default());
         Ok(DiskRing {
             ring: Ring::new()?,
             requests: requests.collect(),
@@ -190,8 +190,8 @@ impl RingThread {
         queue: Option<usize>,
         stopping: Arc<AtomicBool>,
     ) -> io::Result<(RingThread, RingCommands)> {
-        let reader = Reader::with(&handle, queue, MOST_QUEUES.into()).map_err(io::Error::other)?;
-        let (reply, replies) = ReplyTo::waking(Arc::clone(reader.wake()), MOST_IN_FLIGHT);
+        let reader = Reader::with(&handle, queue, MAX_QUEUES.into()).map_err(io::Error::other)?;
+        let (reply, replies) = ReplyTo::waking(Arc::clone(reader.wake()), MAX_IN_FLIGHT);
         let (sender, receiver) = mpsc::channel();
         let commands = RingCommands {
             sender: Some(sender),
@@ -209,7 +209,7 @@ impl RingThread {
             replies,
             commands: receiver,
             stopping,
-            rings: Rings((0..MOST_QUEUES).map(|_| None).collect()),
+            rings: Rings((0..MAX_QUEUES).map(|_| None).collect()),
             bytes: 0,
         };
         Ok((thread, commands))
@@ -456,7 +456,7 @@ impl RingThread {
 
     /// Takes the next request of a ring.
     fn take(&mut self, number: usize) -> Step {
-        if self.bytes >= MOST_BYTES {
+        if self.bytes >= MAX_BYTES {
             return Step::Full;
         }
         let DiskRing { ring, left, .. } = &mut self.rings[number];

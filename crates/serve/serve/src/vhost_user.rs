@@ -30,7 +30,7 @@ use vm_memory::GuestMemoryMmap;
 
 use crate::queue::Handle;
 use crate::ring_thread::{DiskRing, RingCommands, RingThread, Setup};
-use crate::virtio_blk::{Disk, MOST_QUEUES};
+use crate::virtio_blk::{Disk, MAX_QUEUES};
 
 /// Serves one client until it leaves, or until `stopping` is set and its socket is shut down.
 ///
@@ -53,7 +53,7 @@ pub fn serve(
     let queue = handle.queues().enter();
     let (thread, first) =
         RingThread::new(setup.clone(), handle.clone(), queue, Arc::clone(&stopping))?;
-    let rings = (0..MOST_QUEUES).map(|_| Ok(RingHome::Here(Box::new(DiskRing::new()?))));
+    let rings = (0..MAX_QUEUES).map(|_| Ok(RingHome::Here(Box::new(DiskRing::new()?))));
     let device = BlockDevice {
         setup,
         handle,
@@ -128,7 +128,7 @@ impl BlockDevice {
 }
 
 impl Device for BlockDevice {
-    const RINGS: u16 = MOST_QUEUES;
+    const RINGS: u16 = MAX_QUEUES;
     const PROTOCOL: VhostUserProtocolFeatures =
         VhostUserProtocolFeatures::CONFIG.union(VhostUserProtocolFeatures::INFLIGHT_SHMFD);
 

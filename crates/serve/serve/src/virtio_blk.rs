@@ -9,18 +9,18 @@ use iodyno_vhost::{DescriptorTable, visit_chain};
 use uuid::Uuid;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use crate::nbd::{Export, MOST_BYTES};
+use crate::nbd::{Export, MAX_BYTES};
 
 /// Queues that a client may use.
-pub const MOST_QUEUES: u16 = 16;
+pub const MAX_QUEUES: u16 = 16;
 /// Bytes of a sector, the unit of the protocol.
 const SECTOR: u64 = 512;
 /// Segments of the data of a request.
-const MOST_SEGMENTS: u32 = 126;
-/// Bytes of a segment: all segments together are at most [`MOST_BYTES`].
-const LONGEST_SEGMENT: u32 = 256 << 10;
+const MAX_SEGMENTS: u32 = 126;
+/// Bytes of a segment: all segments together are at most [`MAX_BYTES`].
+const MAX_SEGMENT_LEN: u32 = 256 << 10;
 /// The longest range of one discard, sectors.
-const LONGEST_DISCARD: u32 = (1 << 30) / SECTOR as u32;
+const MAX_DISCARD: u32 = (1 << 30) / SECTOR as u32;
 /// Bytes of the identification that GET_ID returns.
 const ID_BYTES: usize = 20;
 /// Bytes of the configuration that have a meaning here.
@@ -90,17 +90,17 @@ impl Disk {
         let mut config = [0; CONFIG_BYTES];
         let mut put = |at: usize, bytes: &[u8]| config[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, &(self.export.length / SECTOR).to_le_bytes());
-        put(8, &LONGEST_SEGMENT.to_le_bytes());
-        put(12, &MOST_SEGMENTS.to_le_bytes());
+        put(8, &MAX_SEGMENT_LEN.to_le_bytes());
+        put(12, &MAX_SEGMENTS.to_le_bytes());
         put(20, &self.export.unit.to_le_bytes());
         put(CONFIG_WRITEBACK, &[writeback.into()]);
-        put(34, &MOST_QUEUES.to_le_bytes());
+        put(34, &MAX_QUEUES.to_le_bytes());
         if self.export.trims {
-            put(36, &LONGEST_DISCARD.to_le_bytes());
+            put(36, &MAX_DISCARD.to_le_bytes());
             put(40, &1u32.to_le_bytes());
             put(44, &(self.export.unit / SECTOR as u32).to_le_bytes());
         }
-        put(48, &(MOST_BYTES / SECTOR as u32).to_le_bytes());
+        put(48, &(MAX_BYTES / SECTOR as u32).to_le_bytes());
         put(52, &1u32.to_le_bytes());
         put(56, &[u8::from(self.export.trims)]);
         let at = |index: usize| config.get(index).copied().unwrap_or(0);
@@ -138,8 +138,7 @@ impl Disk {
         through: bool,
         mut buffer: Vec<u8>,
     ) -> Result<DiskRequest, u8> {
-        if sent.0.len() > MOST_SEGMENTS as usize + 1 || place.data.0.len() > MOST_SEGMENTS as usize
-        {
+        if sent.0.len() > MAX_SEGMENTS as usize + 1 || place.data.0.len() > MAX_SEGMENTS as usize {
             return Err(STATUS_IOERR);
         }
         // The header may have any number of segments, and the data may begin in its last one.
@@ -180,8 +179,8 @@ impl Disk {
                 let sector = u64::from(u32_at(4)) << 32 | u64::from(u32_at(0));
                 let (sectors, flags) = (u32_at(8), u32_at(12));
                 let (known, longest) = match kind {
-                    DISCARD => (0, LONGEST_DISCARD),
-                    _ => (1, MOST_BYTES / SECTOR as u32),
+                    DISCARD => (0, MAX_DISCARD),
+                    _ => (1, MAX_BYTES / SECTOR as u32),
                 };
                 if flags & !known != 0 {
                     return Err(STATUS_UNSUPP);
@@ -206,7 +205,7 @@ impl Disk {
 
     /// The range of a transfer in bytes.
     fn range(&self, sector: u64, length: u64) -> Result<(u64, u32), u8> {
-        match length <= u64::from(MOST_BYTES) {
+        match length <= u64::from(MAX_BYTES) {
             true => self.within(sector, length),
             false => Err(STATUS_IOERR),
         }
@@ -247,7 +246,7 @@ impl Segments {
 
     /// Adds a segment. Past the maximum of a request, the last segment is replaced.
     fn add(&mut self, segment: (GuestAddress, u32)) {
-        if self.0.len() > MOST_SEGMENTS as usize + 2 {
+        if self.0.len() > MAX_SEGMENTS as usize + 2 {
             self.0.pop();
         }
         self.0.push(segment);

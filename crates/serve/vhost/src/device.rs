@@ -19,8 +19,8 @@ use vm_memory::GuestMemoryMmap;
 
 use crate::dirty_log::DirtyLog;
 use crate::in_flight_record::InFlightRecord;
-use crate::memory::{ClientMemory, MOST_REGIONS};
-use crate::ring::{MOST_DESCRIPTORS, Ring, event};
+use crate::memory::{ClientMemory, MAX_REGIONS};
+use crate::ring::{MAX_DESCRIPTORS, Ring, event};
 
 const F_INDIRECT: u64 = 1 << 28;
 const F_EVENT_INDEX: u64 = 1 << 29;
@@ -196,7 +196,7 @@ impl<D: Device> Session<D> {
 /// The numbers of queues and descriptors of a record of requests in flight.
 fn record_size<D: Device>(record: &VhostUserInflight) -> Result<(u16, u16)> {
     let (queues, descriptors) = (record.num_queues, record.queue_size);
-    match (1..=D::RINGS).contains(&queues) && (1..=MOST_DESCRIPTORS).contains(&descriptors) {
+    match (1..=D::RINGS).contains(&queues) && (1..=MAX_DESCRIPTORS).contains(&descriptors) {
         true => Ok((queues, descriptors)),
         false => Err(Error::InvalidParam),
     }
@@ -260,7 +260,7 @@ impl<D: Device> VhostUserBackendReqHandlerMut for Session<D> {
     }
 
     fn get_max_mem_slots(&mut self) -> Result<u64> {
-        Ok(MOST_REGIONS)
+        Ok(MAX_REGIONS)
     }
 
     fn add_mem_region(&mut self, region: &VhostUserSingleMemoryRegion, file: File) -> Result<()> {

@@ -30,4 +30,4 @@ pub use device::{Device, serve};
 pub use dirty_log::DirtyLog;
 pub use in_flight_record::InFlightRecord;
 pub use memory::ClientMemory;
-pub use ring::{MOST_DESCRIPTORS, Ring, signal};
+pub use ring::{MAX_DESCRIPTORS, Ring, signal};

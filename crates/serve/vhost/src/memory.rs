@@ -9,7 +9,7 @@ use vhost::vhost_user::{Error, Result};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
 
 /// The maximum number of regions of memory that a client may share.
-pub(crate) const MOST_REGIONS: u64 = 509;
+pub(crate) const MAX_REGIONS: u64 = 509;
 
 /// The memory that a client shares. Clones share the mapping, which lives as long as the last of them.
 #[derive(Debug, Default, Clone)]
@@ -63,9 +63,9 @@ impl ClientMemory {
     /// Adds a region.
     ///
     /// # Errors
-    /// As [`ClientMemory::of`]; there are already `MOST_REGIONS`.
+    /// As [`ClientMemory::of`]; there are already `MAX_REGIONS`.
     pub(crate) fn add(&mut self, region: &VhostUserSingleMemoryRegion, file: File) -> Result<()> {
-        if self.ranges.len() as u64 >= MOST_REGIONS {
+        if self.ranges.len() as u64 >= MAX_REGIONS {
             return Err(Error::InvalidParam);
         }
         let (map, range) = mapped_region(region, file)?;

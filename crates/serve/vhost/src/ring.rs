@@ -15,7 +15,7 @@ use crate::chain::DescriptorTable;
 use crate::in_flight_record::InFlightRecord;
 
 /// The maximum number of descriptors of a ring.
-pub const MOST_DESCRIPTORS: u16 = 1024;
+pub const MAX_DESCRIPTORS: u16 = 1024;
 
 /// A ring of a client.
 #[derive(Debug)]
@@ -39,14 +39,14 @@ impl Ring {
     /// A stopped ring.
     pub fn new() -> io::Result<Ring> {
         Ok(Ring {
-            queue: Queue::new(MOST_DESCRIPTORS).map_err(io::Error::other)?,
+            queue: Queue::new(MAX_DESCRIPTORS).map_err(io::Error::other)?,
             kick: None,
             call: None,
             error: None,
             placed: false,
             enabled: false,
             broken: false,
-            in_flight: vec![false; MOST_DESCRIPTORS.into()].into(),
+            in_flight: vec![false; MAX_DESCRIPTORS.into()].into(),
             count: 0,
             answered: false,
         })
@@ -382,6 +382,6 @@ mod tests {
         ring.answer(&memory, 3, 0);
         ring.resize(32).unwrap();
         assert!(ring.resize(33).is_err());
-        assert!(ring.resize(2 * MOST_DESCRIPTORS).is_err());
+        assert!(ring.resize(2 * MAX_DESCRIPTORS).is_err());
     }
 }

@@ -9,7 +9,7 @@ use super::tasks::{Fan, Purpose};
 use crate::assembly::Part;
 use crate::intent::{self, Bits};
 use crate::legs::LegSet;
-use crate::superblock::{Fork, LegState, MOST_LEGS, Member};
+use crate::superblock::{Fork, LegState, MAX_LEGS, Member};
 
 impl Mirror {
     /// Evaluates a step that changed the legs: drops legs that failed it if another leg in sync completed it. Returns
@@ -84,7 +84,7 @@ impl Mirror {
     }
 
     pub(super) fn add(&mut self, id: u64, uuid: Uuid, orders: &mut Vec<Order>) {
-        let full = (self.legs.len() == MOST_LEGS).then_some(ENOSPC);
+        let full = (self.legs.len() == MAX_LEGS).then_some(ENOSPC);
         if let Some(errno) = self.unchangeable().or(full) {
             return self.reply(id, Err(errno), orders);
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::superblock::MOST_LEGS;
+use crate::superblock::MAX_LEGS;
 
 use super::{LegView, PolicyKind, ReadPolicy, ReadRequest, least, readable};
 
@@ -45,7 +45,7 @@ pub struct Adaptive {
 /// The reads that all queues sent to the legs.
 #[derive(Debug)]
 struct Served {
-    legs: [LegReads; MOST_LEGS],
+    legs: [LegReads; MAX_LEGS],
     /// Lowest and highest offset so far.
     lowest: AtomicU64,
     highest: AtomicU64,

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use super::{Action, FileSet, Operations, Subject};
 
 /// File and step numbers have 32 bits.
-const MOST_FILES: u64 = u32::MAX as u64 - 1;
+const MAX_FILES: u64 = u32::MAX as u64 - 1;
 /// Lengths and offsets are signed on Linux.
-const MOST_BYTES: u64 = i64::MAX as u64;
+const MAX_BYTES: u64 = i64::MAX as u64;
 /// A name has at most 255 bytes, including a dot and the file's number.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_LEN: usize = 200;
 
 impl Operations {
     /// All errors, worded to follow "job `x`: "; empty if the workload is valid.
@@ -25,11 +25,11 @@ impl Operations {
         for (index, step) in self.cycle.iter().enumerate() {
             let own = of_amounts(&step.action).into_iter();
             let unknown = step.action.set().filter(|name| !self.has(name));
-            let unknown = unknown.map(|name| format!("there is no set `{name}`"));
+            let unknown = unknown.map(|name| format!("unknown set `{name}`"));
             faults.extend(own.chain(unknown).map(|fault| at(index, step, &fault)));
         }
         faults.extend(self.of_files());
-        if self.bytes() > u128::from(MOST_BYTES) {
+        if self.bytes() > u128::from(MAX_BYTES) {
             faults.push("its sets and a cycle have too many bytes to count".to_owned());
         }
         faults
@@ -47,9 +47,9 @@ impl Operations {
         } in &self.sets
         {
             let fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-            if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(fit) {
+            if name.is_empty() || name.len() > MAX_NAME_LEN || !name.bytes().all(fit) {
                 faults.push(format!(
-                    "the set's name `{name}` cannot be a part of file names: use up to {LONGEST_NAME} \
+                    "the set's name `{name}` cannot be a part of file names: use up to {MAX_NAME_LEN} \
                      letters, digits, `-` and `_`"
                 ));
             }
@@ -59,12 +59,12 @@ impl Operations {
             if *count == 0 {
                 faults.push(format!("the set `{name}` has no files"));
             }
-            if *count > MOST_FILES {
+            if *count > MAX_FILES {
                 faults.push(format!(
-                    "the set `{name}` has {count} files, more than {MOST_FILES}"
+                    "the set `{name}` has {count} files, more than {MAX_FILES}"
                 ));
             }
-            if *size > MOST_BYTES {
+            if *size > MAX_BYTES {
                 faults.push(format!("files of set `{name}` are too long"));
             }
         }
@@ -152,7 +152,7 @@ fn of_amounts(action: &Action) -> Vec<String> {
     if bytes == 0 && !may_be_none {
         faults.push("0 bytes".to_owned());
     }
-    if bytes > MOST_BYTES {
+    if bytes > MAX_BYTES {
         faults.push(format!("{bytes} bytes are more than a file can have"));
     }
     faults
@@ -438,7 +438,7 @@ mod tests {
         check(
             &[],
             &[unlink(of("x"))],
-            &["step 1 (unlink): there is no set `x`"],
+            &["step 1 (unlink): unknown set `x`"],
         );
         let held = [open(of("s")), unlink(of("s")), Close];
         check(&files, &held, &["step 2 (unlink): a file of the set may"]);

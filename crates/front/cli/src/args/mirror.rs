@@ -274,7 +274,7 @@ pub(crate) struct ServeMirrorArgs {
 }
 
 /// Of clients, beside that of the thread of a mirror.
-const MOST_QUEUES: u32 = iodyno_mirror::shared::MOST_QUEUES as u32 - 1;
+const MAX_QUEUES: u32 = iodyno_mirror::shared::MAX_QUEUES as u32 - 1;
 
 fn address(text: &str) -> Result<SocketAddr, String> {
     (text.parse()).map_err(|_| {
@@ -283,8 +283,8 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 fn queues(text: &str) -> Result<u32, String> {
-    let number = text.parse().ok().filter(|queues| *queues <= MOST_QUEUES);
-    number.ok_or_else(|| format!("expected a number from 0 to {MOST_QUEUES}, such as `4`"))
+    let number = text.parse().ok().filter(|queues| *queues <= MAX_QUEUES);
+    number.ok_or_else(|| format!("expected a number from 0 to {MAX_QUEUES}, such as `4`"))
 }
 
 fn leg_timeout(text: &str) -> Result<Nanos, String> {

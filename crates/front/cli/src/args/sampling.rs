@@ -63,7 +63,7 @@ pub(crate) fn interval(text: &str) -> Result<Nanos, String> {
     }
     let every: Nanos = text.parse().map_err(|error| format!("{error}"))?;
     match every {
-        every if every.0 < Sampling::LEAST_NS => {
+        every if every.0 < Sampling::MIN_NS => {
             Err("the minimum is 100ms; `0` disables sampling".to_owned())
         }
         every if every > LONGEST => Err("the maximum is 1h".to_owned()),

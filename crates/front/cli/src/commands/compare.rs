@@ -272,7 +272,7 @@ fn layout(args: &CompareArgs) -> Result<(Option<Layout>, Vec<String>), Failure> 
         Some(name) => match ClosingTable::published(name) {
             Some(table) => Some(Layout::Published(table)),
             None if name.starts_with("seed-") => {
-                let message = format!("there is no layout `{name}`");
+                let message = format!("unknown layout `{name}`");
                 let hint = format!("the layouts are {}", ClosingTable::LAYOUTS.join(", "));
                 return Err(Failure::input(vec![Diagnostic::error(message).hint(hint)]));
             }

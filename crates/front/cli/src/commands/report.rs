@@ -11,7 +11,7 @@ use iodyno_model::{
     Observation, Run, SeriesKind, Trial, TrialKey, TrialState,
 };
 use iodyno_report::compare::ComparisonFormat;
-use iodyno_report::figure::kinds::{self, Course, Distribution, MOST_PANELS};
+use iodyno_report::figure::kinds::{self, Course, Distribution, MAX_PANELS};
 use iodyno_report::figure::{Content, Figure, Format as Picture, Kind, Page, Section, picture};
 use iodyno_report::{Markup, Style, compare as draw};
 use iodyno_store::{SqliteStore, Store, StoreError};
@@ -35,7 +35,7 @@ use crate::targets::FoundPaths;
 use crate::trials::{Drawn, Series, load};
 
 /// Trials whose latency and telemetry a report draws, at most.
-const MOST_TRIALS: usize = 6;
+const MAX_TRIALS: usize = 6;
 
 /// The section that an import begins with.
 const STATEMENTS: &str = "Checked statements";
@@ -408,7 +408,7 @@ impl Results {
         let each = each.filter(|direction| !cycles || *direction == Direction::Op);
         let drawn =
             each.filter_map(|direction| kinds::heatmap(&chosen.title(), direction, &trial.frames));
-        Ok(drawn.take(MOST_DIRECTIONS).collect())
+        Ok(drawn.take(MAX_DIRECTIONS).collect())
     }
 
     fn telemetry(&self, chosen: &Chosen, store: &SqliteStore) -> Result<Option<Figure>, Failure> {
@@ -495,20 +495,20 @@ impl Results {
         add("Trials", one(self.every_trial()));
         add("Latency", one(self.latency()));
         let all = self.medians.len();
-        let left_out = (all > MOST_TRIALS).then(|| {
+        let left_out = (all > MAX_TRIALS).then(|| {
             Content::Paragraph(format!(
-                "{MOST_TRIALS} of the {} pairs of configuration and workload are shown. `iodyno plot RUN KIND --trial N` draws any trial.",
+                "{MAX_TRIALS} of the {} pairs of configuration and workload are shown. `iodyno plot RUN KIND --trial N` draws any trial.",
                 grouped(all as u64)
             ))
         });
-        let few = &self.medians[..self.medians.len().min(MOST_TRIALS)];
+        let few = &self.medians[..self.medians.len().min(MAX_TRIALS)];
         let mut heatmaps: Vec<Content> = left_out.clone().into_iter().collect();
         let mut hosts: Vec<Content> = left_out.clone().into_iter().collect();
         for chosen in few {
             let drawn = self.heatmaps(chosen, store)?;
             let long = drawn
                 .into_iter()
-                .filter(|figure| columns(figure) >= LEAST_COLUMNS);
+                .filter(|figure| columns(figure) >= MIN_COLUMNS);
             heatmaps.extend(long.map(Content::Figure));
             match self.telemetry(chosen, store)? {
                 Some(figure) => hosts.push(Content::Figure(figure)),
@@ -529,7 +529,7 @@ impl Results {
             }
         }
         add("Latency over time", heatmaps);
-        let most = MOST_PANELS * self.sides();
+        let most = MAX_PANELS * self.sides();
         let some = &self.medians[..self.medians.len().min(most)];
         add("Throughput over time", one(self.throughput(some, store)?));
         add("Host", hosts);
@@ -711,7 +711,7 @@ impl Results {
 }
 
 /// A report draws latency over time from this number of seconds on; `plot` from two on.
-const LEAST_COLUMNS: usize = 5;
+const MIN_COLUMNS: usize = 5;
 
 fn columns(figure: &Figure) -> usize {
     let cells = figure.panels.first().and_then(|panel| panel.cells.as_ref());
@@ -719,7 +719,7 @@ fn columns(figure: &Figure) -> usize {
 }
 
 /// The most directions of a trial with their own figure.
-const MOST_DIRECTIONS: usize = 2;
+const MAX_DIRECTIONS: usize = 2;
 
 fn add_latencies(all: &mut Vec<(Cell, Direction, Histogram)>, cell: Cell, trial: &Trial) {
     let cycles = has_cycles(trial);

@@ -17,10 +17,10 @@ use crate::failure::Failure;
 use crate::screen::write_out;
 use iodyno_units::counted;
 
-use reading::{MOST_VALUES, ReadError};
+use reading::{MAX_VALUES, ReadError};
 
 /// Maximum number of lines per subject; the samples of a longer trial are combined unless `--every` is given.
-const MOST_LINES: u64 = 600;
+const MAX_LINES: u64 = 600;
 
 /// Round interval lengths, s.
 const INTERVALS_S: [u64; 13] = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
@@ -44,14 +44,14 @@ pub(crate) fn series(
     if format == Format::Text {
         // One trial at a time: a long run has many.
         for trial in trials {
-            for stored in Stored::load(store, run, trial, &asked, MOST_VALUES)? {
+            for stored in Stored::load(store, run, trial, &asked, MAX_VALUES)? {
                 sampled |= !stored.telemetry.is_empty();
                 write_out(stored.text(run, context))?;
             }
         }
     } else {
         let mut stored = Vec::new();
-        let mut room = MOST_VALUES;
+        let mut room = MAX_VALUES;
         for trial in trials {
             for trial in Stored::load(store, run, trial, &asked, room)? {
                 room = room.saturating_sub(reading::values(&trial.telemetry.samples));
@@ -160,7 +160,7 @@ fn too_many(run: &Run) -> Failure {
         Diagnostic::error(format!(
             "the series of run {} have more than {} million values",
             run.summary.alias,
-            MOST_VALUES / 1_000_000
+            MAX_VALUES / 1_000_000
         ))
         .hint(
             "combine samples with `--every 10s` or more, or select fewer series with `--series` or a trial with `--trial`",
@@ -195,7 +195,7 @@ impl SeriesQuery {
 
     /// The interval over which samples are combined, ns; `None` if they are not combined.
     fn every_ns(&self, sampled_every_ns: u64, length_ns: u64) -> Option<u64> {
-        let long = self.brief && length_ns / sampled_every_ns.max(1) > MOST_LINES;
+        let long = self.brief && length_ns / sampled_every_ns.max(1) > MAX_LINES;
         self.every_ns.or_else(|| long.then(|| interval(length_ns)))
     }
 }
@@ -208,16 +208,16 @@ fn length_ns(parts: &[Part]) -> u64 {
     ends.chain(spans).max().unwrap_or(0)
 }
 
-/// The shortest round interval that divides a duration into at most [`MOST_LINES`] parts, ns.
+/// The shortest round interval that divides a duration into at most [`MAX_LINES`] parts, ns.
 fn interval(length_ns: u64) -> u64 {
-    let least = length_ns.div_ceil(MOST_LINES);
+    let least = length_ns.div_ceil(MAX_LINES);
     let mut intervals = INTERVALS_S.iter().map(|seconds| seconds * 1_000_000_000);
     intervals
         .find(|interval| *interval >= least)
         .unwrap_or(least)
 }
 
-/// All series of a trial, with at most [`MOST_LINES`] samples for each subject.
+/// All series of a trial, with at most [`MAX_LINES`] samples for each subject.
 pub(super) fn telemetry(
     store: &SqliteStore,
     run: &Run,
@@ -230,7 +230,7 @@ pub(super) fn telemetry(
         brief: true,
     };
     let every_ns = asked.every_ns(run.plan.sampling.every_ns, length_ns(&parts));
-    asked.read(store, run, key, every_ns, MOST_VALUES)
+    asked.read(store, run, key, every_ns, MAX_VALUES)
 }
 
 /// Every sample of all series of a trial, for each of its nodes.

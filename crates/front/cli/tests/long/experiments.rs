@@ -174,7 +174,7 @@ fn order(home: &Home, planned: &[String]) -> Vec<String> {
 }
 
 /// The longest time of a run, which takes seconds on an idle host: one that stores something forever has a defect.
-const LONGEST_RUN: Duration = Duration::from_secs(15 * 60);
+const MAX_RUN: Duration = Duration::from_secs(15 * 60);
 
 /// Waits for a number of events, or the end of the program. Returns the processes that it has started.
 fn after_events(
@@ -204,7 +204,7 @@ fn after_events(
         });
         events += 1;
         assert!(
-            begun.elapsed() < LONGEST_RUN,
+            begun.elapsed() < MAX_RUN,
             "the run does not end; its trials:\n{}\nprocesses:\n{}",
             home.iodyno(&["show", "last"]).stdout,
             processes()

@@ -13,7 +13,7 @@ fn a_run_without_rounds_is_refused() {
     home.file("bundle", &sealed(&lines[..2]));
     home.iodyno(&["import", "bundle"])
         .exits(2)
-        .tells("0 rounds, at least 1");
+        .stderr_has("0 rounds, at least 1");
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_report_of_the_most_dimensions_is_made() {
         .succeeds();
     home.iodyno(&["compare", "last", "--cols", "axis7", "--rows", "nothing"])
         .exits(2)
-        .tells("no trial has a dimension `nothing`");
+        .stderr_has("no trial has a dimension `nothing`");
 }
 
 #[test]
@@ -73,14 +73,14 @@ fn an_imported_run_gets_another_name_if_it_could_mean_other_runs() {
         home.file("bundle", &sealed);
         home.iodyno(&["import", "bundle"])
             .succeeds()
-            .tells("cannot be the name of a run")
-            .tells(&format!("run {number} is named"));
+            .stderr_has("cannot be the name of a run")
+            .stderr_has(&format!("run {number} is named"));
         let shown = home.iodyno(&["show", &number.to_string(), "--json"]);
         assert_eq!(shown.succeeds().json()["run"]["name"], expected);
         // It keeps it.
         home.iodyno(&["import", "bundle"])
             .succeeds()
-            .tells("nothing changed");
+            .stderr_has("nothing changed");
     }
     let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
     assert_eq!(shown["run"]["name"], *shortened);

@@ -74,7 +74,7 @@ fn an_axis_is_compared_within_the_others_and_a_table_closes_the_run() {
         .prints("slow-4k    slow-8k    fast-4k");
     run(&home, &["--aa"])
         .exits(2)
-        .tells("the baseline of the axis `law` cannot be run twice");
+        .stderr_has("the baseline of the axis `law` cannot be run twice");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn an_experiment_of_which_a_part_cannot_run_compares_the_rest_and_exits_with_4()
     run(&home, &["--rounds", "10"])
         .exits(4)
         .prints("1.51× [1.49, 1.52]      0.002  FASTER")
-        .tells("exit 7");
+        .stderr_has("exit 7");
     // The other configuration has all its rounds.
     let list = home.iodyno(&["list", "--json"]).succeeds().json();
     assert_eq!(list["runs"][0]["trials_completed"], 20, "{list:#}");
@@ -205,8 +205,8 @@ fn parameters_and_presets_change_the_plan() {
     }
     run(&home, &["--set", "runtim=1s"])
         .exits(2)
-        .tells("there is no parameter `runtim`")
-        .tells("did you mean `runtime`?");
+        .stderr_has("unknown parameter `runtim`")
+        .stderr_has("did you mean `runtime`?");
     run(&home, &["--set", "runtime"]).exits(2);
     run(&home, &["--set", "runtime=1s", "--set", "runtime=2s"]).exits(2);
 }
@@ -234,7 +234,7 @@ fn files_that_sysbench_validates_are_laid_out_with_checksums() {
     file.write_all_at(b"changed", 2_000_000).unwrap();
     home.iodyno(&["run", "x.toml"])
         .exits(1)
-        .tells("test_file.1");
+        .stderr_has("test_file.1");
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn an_experiment_is_run_alone_and_has_its_own_configurations() {
     home.file("job.fio", "[j]\nrw=read\nsize=1m\n");
     run(&home, &["job.fio"])
         .exits(2)
-        .tells("is not the only file");
+        .stderr_has("is not the only file");
     let made = EXPERIMENT.replace(
         "target = \".\"",
         "target = \"file on .\"\nfile.size = \"64MiB\"",
@@ -273,7 +273,7 @@ fn an_experiment_is_run_alone_and_has_its_own_configurations() {
     home.file("made.toml", &made);
     home.iodyno(&["run", "made.toml", "--on", "x=.", "--dry-run"])
         .exits(2)
-        .tells("the experiment has its own configurations");
+        .stderr_has("the experiment has its own configurations");
     // A target that is only a folder is replaced by the user's `--on`.
     for folder in [".", "directory on ."] {
         let text = format!("target = \"{folder}\"");
@@ -286,7 +286,7 @@ fn an_experiment_is_run_alone_and_has_its_own_configurations() {
     home.file("laws.toml", &only);
     run(&home, &["--on", "x=.", "--dry-run"])
         .exits(2)
-        .tells("`slow-4k` runs only on `here`, which `--on` replaces\n  at: laws.toml:");
+        .stderr_has("`slow-4k` runs only on `here`, which `--on` replaces\n  at: laws.toml:");
     let without = EXPERIMENT.replace("[configuration.here]\ntarget = \".\"\n", "");
     home.file("laws.toml", &without);
     run(&home, &["--on", "x=.", "--dry-run"])
@@ -303,12 +303,12 @@ fn all_errors_are_printed_with_line_and_column() {
     );
     home.iodyno(&["run", "bad.toml"])
         .exits(2)
-        .tells("bad.toml:1:10")
-        .tells("bad.toml:2:1")
-        .tells("give `--destroy PATH` on the command line")
-        .tells("bad.toml:4:10")
-        .tells("bad.toml:6:14")
-        .tells("bad.toml:6:27");
+        .stderr_has("bad.toml:1:10")
+        .stderr_has("bad.toml:2:1")
+        .stderr_has("give `--destroy PATH` on the command line")
+        .stderr_has("bad.toml:4:10")
+        .stderr_has("bad.toml:6:14")
+        .stderr_has("bad.toml:6:27");
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn checks_the_file_without_running_it() {
     let home = home();
     home.iodyno(&["check", "laws.toml"])
         .succeeds()
-        .tells("2 jobs in 1 file: no problems found");
+        .stderr_has("2 jobs in 1 file: no problems found");
     home.file("bad.toml", "rounds = 'x'\n[configuration.c]\n");
     home.iodyno(&["check", "bad.toml"])
         .exits(2)
@@ -338,7 +338,7 @@ fn checks_a_file_whose_parameters_have_no_default() {
         .succeeds();
     home.iodyno(&["check", "x.toml", "--set", "folder"])
         .exits(2)
-        .tells("`--set folder` has no name and value");
+        .stderr_has("`--set folder` has no name and value");
     home.file("x.fio", "[a]\nrw=read\nsize=1m\n");
     home.iodyno(&["check", "x.fio", "--set", "folder=."])
         .exits(2)
@@ -445,7 +445,7 @@ fn the_dry_run_of_a_search_has_a_line_for_it_and_keeps_the_rounds_of_the_others(
         .prints("searches at most 60.0 s more")
         .prints("  round 3 ")
         .prints("  then     one trial of each search per round, until it has its answer")
-        .tells("3 rounds cannot decide");
+        .stderr_has("3 rounds cannot decide");
     assert!(!both.stdout.contains("round 4"), "{}", both.stdout);
     let plan = home
         .iodyno(&["run", "both.toml", "--dry-run", "--json"])
@@ -462,15 +462,15 @@ fn a_search_prints_its_loads_and_refuses_flags_that_arrange_a_comparison() {
     home.file("search.toml", SEARCH);
     let run = home.iodyno(&["run", "search.toml"]).succeeds();
     let run = run
-        .tells("trial 1 of 60: load on here: rate_iops unlimited")
-        .tells("round 1 of 60; load on here: rate_iops unlimited")
+        .stderr_has("trial 1 of 60: load on here: rate_iops unlimited")
+        .stderr_has("round 1 of 60; load on here: rate_iops unlimited")
         .prints("stopped: each workload ended by a rule of its own");
     let second = run.stderr.split("round 2 of 60").nth(1).unwrap();
     assert!(second.starts_with("; load on here: rate_iops "), "{second}");
     home.iodyno(&["compare", "last", "--cols", "bs", "--rows", "rw"])
         .exits(2)
-        .tells("`--rows` does not apply to searches")
-        .tells("`--cols` does not apply to searches");
+        .stderr_has("`--rows` does not apply to searches")
+        .stderr_has("`--cols` does not apply to searches");
     home.iodyno(&["compare", "last", "--where", "configuration=here"])
         .succeeds()
         .prints("highest load");
@@ -478,7 +478,7 @@ fn a_search_prints_its_loads_and_refuses_flags_that_arrange_a_comparison() {
         .exits(2);
     home.iodyno(&["run", "--resume", "last", "--rounds", "90"])
         .exits(2)
-        .tells("each of its workloads has its own number of rounds");
+        .stderr_has("each of its workloads has its own number of rounds");
 }
 
 /// Two simulated workloads with the axis `law`, compared by the median of their reads.
@@ -544,7 +544,7 @@ fn the_dry_run_of_a_resumed_run_prints_what_is_left() {
     run(&home, &["--rounds", "2"]).succeeds();
     home.iodyno(&["run", "--resume", "last", "--dry-run"])
         .exits(2)
-        .tells("nothing is missing in its first 2 rounds");
+        .stderr_has("nothing is missing in its first 2 rounds");
     let resume = ["run", "--resume", "last", "--rounds", "3", "--dry-run"];
     let left = home.iodyno(&resume).succeeds();
     let left = left
@@ -572,11 +572,11 @@ fn what_is_found_after_the_file_was_read_has_its_line_too() {
     home.file("x.toml", &text);
     home.iodyno(&["run", "x.toml"])
         .exits(2)
-        .tells("the target of `a`")
-        .tells("x.toml:4:10");
+        .stderr_has("the target of `a`")
+        .stderr_has("x.toml:4:10");
     home.iodyno(&["run", "x.toml", "--dry-run"])
         .exits(2)
-        .tells("`stop` requires something to compare\n  at: x.toml:2:8");
+        .stderr_has("`stop` requires something to compare\n  at: x.toml:2:8");
     home.file("x.toml", &text.replace("read.p50", "trim.iops"));
     home.iodyno(&["check", "x.toml"])
         .exits(2)
@@ -584,7 +584,7 @@ fn what_is_found_after_the_file_was_read_has_its_line_too() {
     home.file("x.toml", &text.replace("stop = '3%'", ""));
     home.iodyno(&["run", "x.toml", "--dry-run", "--metric", "trim.p99"])
         .exits(2)
-        .tells("`--metric trim.p99`: no job issues `trim`\n");
+        .stderr_has("`--metric trim.p99`: no job issues `trim`\n");
 }
 
 #[test]
@@ -611,13 +611,13 @@ fn a_run_is_compared_in_the_layout_of_its_file_or_of_a_published_table() {
         .succeeds();
     home.iodyno(&["compare", "last", "--layout", "seed-001"])
         .exits(2)
-        .tells("no trial has a dimension `layout`, asked for as rows");
+        .stderr_has("no trial has a dimension `layout`, asked for as rows");
     home.iodyno(&["compare", "last", "--layout", "seed-009"])
         .exits(2)
-        .tells("the layouts are seed-000, seed-001");
+        .stderr_has("the layouts are seed-000, seed-001");
     home.iodyno(&["compare", "--layout"])
         .exits(2)
-        .tells("no run is named");
+        .stderr_has("no run is named");
 }
 
 #[test]
@@ -632,8 +632,8 @@ fn a_probe_names_all_faults_before_the_first_round() {
     home.file("x.toml", &with(""));
     home.iodyno(&["run", "x.toml"])
         .succeeds()
-        .tells("probe: 1 trial in ")
-        .tells("the first round will take about 100 s, and all trials 100 s");
+        .stderr_has("probe: 1 trial in ")
+        .stderr_has("the first round will take about 100 s, and all trials 100 s");
     home.file(
         "bad.toml",
         &with(
@@ -643,8 +643,8 @@ fn a_probe_names_all_faults_before_the_first_round() {
     );
     home.iodyno(&["run", "bad.toml"])
         .exits(1)
-        .tells("`bad` on `here`")
-        .tells("`worse` on `here`");
+        .stderr_has("`bad` on `here`")
+        .stderr_has("`worse` on `here`");
     let list = home.iodyno(&["list", "--json"]).succeeds().json();
     assert_eq!(list["runs"].as_array().unwrap().len(), 1, "{list:#}");
 }
@@ -697,7 +697,7 @@ fn files_that_do_not_fit_in_made_storage_are_reported_before_a_run() {
     assert_eq!(checked.stdout.matches("do not fit").count(), 1);
     home.iodyno(&["run", "x.toml", "--dry-run"])
         .succeeds()
-        .tells(expected);
+        .stderr_has(expected);
     // A mirror has the space of one leg.
     let text = "[configuration.m]\ntarget = \"mirror on file on .\"\nfile.size = \"16MiB\"\n\
         [workload.w]\nfio = { rw = \"read\", size = \"16m\" }\n";

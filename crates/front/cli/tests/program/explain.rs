@@ -70,7 +70,7 @@ fn a_write_up_that_contradicts_itself_is_told_its_lines() {
     }
     home.iodyno(&["explain", "last", "--baseline", "zfs"])
         .exits(2)
-        .tells("`zfs`");
+        .stderr_has("`zfs`");
     let json = home
         .iodyno(&["explain", "last", "--json"])
         .succeeds()
@@ -111,16 +111,16 @@ fn cells_select_comparisons_and_unknown_ones_are_named() {
     assert!(narrow.is_some_and(|width| width <= 100), "{text}");
     home.iodyno(&["explain", "last", "fore"])
         .exits(2)
-        .tells("no comparison has the name `fore`")
-        .tells("there are fast, default, four");
+        .stderr_has("no comparison has the name `fore`")
+        .stderr_has("there are fast, default, four");
     home.iodyno(&["explain", "last", "foru"])
         .exits(2)
-        .tells("did you mean `four`?");
+        .stderr_has("did you mean `four`?");
     home.iodyno(&["explain", "last", "one"])
         .exits(2)
-        .tells("`one` is the baseline, with which the others are compared")
-        .tells("name another side or a row")
-        .tells("there are fast, default, four");
+        .stderr_has("`one` is the baseline, with which the others are compared")
+        .stderr_has("name another side or a row")
+        .stderr_has("there are fast, default, four");
     let page = home.iodyno(&["explain", "last", "--format", "markdown"]);
     page.succeeds()
         .prints("**default: four against one by iops");

@@ -81,8 +81,8 @@ fn a_read_only_store_is_reported_before_any_io() {
         let done = home
             .iodyno(&["run", "job.fio", "--store", store])
             .exits(2)
-            .tells(text)
-            .tells("--store PATH");
+            .stderr_has(text)
+            .stderr_has("--store PATH");
         assert_eq!(done.stdout, "", "{store}");
     }
     assert!(!home.work().join("t.0.0").exists(), "no I/O was done");
@@ -102,8 +102,8 @@ fn a_full_store_is_reported_before_any_io() {
     home.file("job.fio", "[t]\nrw=write\nbs=4k\nsize=1m\n");
     home.iodyno(&["run", "job.fio", "--store", "small/x.db"])
         .exits(2)
-        .tells("no space left")
-        .tells("--store PATH");
+        .stderr_has("no space left")
+        .stderr_has("--store PATH");
     assert!(!home.work().join("t.0.0").exists(), "no I/O was done");
 }
 
@@ -170,7 +170,7 @@ fn fills_up(home: &Home, folder: &Path) {
     fill(folder);
     rustix::fs::sync();
     running.signal(Signal::CONT);
-    let done = running.done().exits(1).tells("no space left");
+    let done = running.done().exits(1).stderr_has("no space left");
     assert!(
         done.stdout.contains("IOPS") && done.stdout.contains("read"),
         "{}",
@@ -211,7 +211,9 @@ fn a_store_on_a_nearly_full_file_system_is_read_and_not_written() {
             }
             let refused = home.iodyno(&run);
             assert_eq!(refused.code, 2, "{free} KiB free: {refused:?}");
-            refused.tells("no space left").tells("--store PATH");
+            refused
+                .stderr_has("no space left")
+                .stderr_has("--store PATH");
             let rest = filler.metadata().unwrap().len() - (4 << 10);
             filler.set_len(rest).unwrap();
         }
@@ -274,6 +276,6 @@ fn a_file_of_the_job_that_disappears_or_fails_is_an_outcome() {
     home.file("job.fio", "[t]\nrw=read\nbs=4k\nsize=1m\nfilename=folder\n");
     let done = home.iodyno(&["run", "job.fio"]);
     assert!([3, 4].contains(&done.code), "{done:?}");
-    done.tells("folder");
+    done.stderr_has("folder");
     home.iodyno(&["list"]).succeeds().prints("failed");
 }

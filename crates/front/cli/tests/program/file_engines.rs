@@ -56,7 +56,7 @@ fn each_op_of_a_file_engine_is_one_file_and_nothing_is_left() {
             &["--readonly", &engine, "--nrfiles=2", "--filesize=4k"],
         )
         .exits(1)
-        .tells("creates files");
+        .stderr_has("creates files");
     }
     // As in the public jobs that name files, but the named file is not removed.
     let named = [
@@ -66,7 +66,7 @@ fn each_op_of_a_file_engine_is_one_file_and_nothing_is_left() {
     ];
     fio(&home, &named)
         .succeeds()
-        .tells("works on files that the trial makes");
+        .stderr_has("works on files that the trial makes");
     let kept = fs::read_to_string(home.work().join("d/x.0.0")).unwrap();
     assert_eq!(kept, "of the user");
     assert_eq!(entries(&home, "d"), 1);
@@ -101,7 +101,7 @@ fn space_is_reserved_punched_and_cut() {
         &[&base[..], &["--ioengine=ftruncate", "--rw=read"]].concat(),
     )
     .exits(1)
-    .tells("supports only writes");
+    .stderr_has("supports only writes");
     fio(
         &home,
         &[
@@ -111,5 +111,5 @@ fn space_is_reserved_punched_and_cut() {
         .concat(),
     )
     .exits(1)
-    .tells("writes no data that could be verified");
+    .stderr_has("writes no data that could be verified");
 }

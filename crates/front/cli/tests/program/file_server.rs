@@ -103,13 +103,17 @@ fn a_folder_that_cannot_be_served_is_named_with_all_other_faults() {
     let arguments = ["serve", "fs", "missing", "--socket", "taken"];
     let refused = home.iodyno(&arguments).exits(2);
     refused
-        .tells("cannot serve `missing`: No such file or directory")
-        .tells("cannot listen on `taken`");
+        .stderr_has("cannot serve `missing`: No such file or directory")
+        .stderr_has("cannot listen on `taken`");
     let arguments = ["serve", "fs", "taken", "--socket", "s"];
-    home.iodyno(&arguments).exits(2).tells("not a directory");
+    home.iodyno(&arguments)
+        .exits(2)
+        .stderr_has("not a directory");
     assert!(!Path::new(&home.work().join("s")).exists());
     let arguments = ["serve", "fs", ".", "--socket", "s", "--dispatch", "pool:0"];
-    home.iodyno(&arguments).exits(2).tells("between 1 and 1024");
+    home.iodyno(&arguments)
+        .exits(2)
+        .stderr_has("between 1 and 1024");
 }
 
 /// A server that mounts the folder `shared` on `mnt`, which shows the file `there`.
@@ -273,7 +277,7 @@ fn a_folder_is_mounted_only_on_an_empty_one_outside_of_it_and_again_after_a_kill
             ("shared/there", "Not a directory"),
         ] {
             let refused = home.iodyno(&["serve", "fs", "shared", "--mount", place]);
-            refused.exits(2).tells(why);
+            refused.exits(2).stderr_has(why);
         }
     }
 }
@@ -409,8 +413,8 @@ fn a_transport_that_is_demanded_and_not_there_is_named() {
     let refused = home.iodyno(&[&arguments[..], &["io_uring"]].concat());
     refused
         .exits(4)
-        .tells("enable_uring")
-        .tells("--fuse-transport device");
+        .stderr_has("enable_uring")
+        .stderr_has("--fuse-transport device");
     assert_eq!(
         std::fs::read_dir(home.work().join("mnt")).unwrap().count(),
         0
@@ -582,7 +586,7 @@ fn a_server_in_a_sandbox_that_is_killed_is_reported() {
     let home = Home::new();
     let server = serve(&home, &[]);
     rustix::process::kill_process(worker(&server), Signal::KILL).unwrap();
-    server.done().exits(4).tells("killed by SIGKILL");
+    server.done().exits(4).stderr_has("killed by SIGKILL");
     assert!(!home.work().join("s").exists());
     // And if the process outside is killed, that in the sandbox ends.
     let server = serve(&home, &["--sandbox", "chroot"]);
@@ -626,7 +630,7 @@ fn a_sandbox_that_cannot_be_is_named() {
     ] {
         home.iodyno(&[&serve[..], more].concat())
             .exits(2)
-            .tells(why);
+            .stderr_has(why);
     }
     assert!(!home.work().join("s").exists());
 }

@@ -143,12 +143,12 @@ fn folders_are_prepared_compared_and_cleaned_up_by_one_command_each() {
     assert_eq!(names.filter(|run| run["name"] == "mine").count(), 1);
     home.iodyno(&command(&["--rounds", "2"], &["prepare"]))
         .exits(2)
-        .tells("`--rounds` has no effect with `prepare`");
+        .stderr_has("`--rounds` has no effect with `prepare`");
     let late = ["fileio", "--file-test-mode=rndrd", "--on", "a", "run"];
-    home.iodyno(&late).exits(2).tells("directly after");
+    home.iodyno(&late).exits(2).stderr_has("directly after");
     home.iodyno(&command(&[], &["cleanup"]))
         .succeeds()
-        .tells("256 of 256 files removed");
+        .stderr_has("256 of 256 files removed");
     assert_eq!(entries(&home.work().join("a")), ["mine"]);
     assert_eq!(entries(&home.work().join("b")), [""; 0]);
 }
@@ -277,7 +277,7 @@ fn all_misspelt_options_are_reported_with_the_nearest_ones() {
     }
     home.iodyno(&["fileio", "run"])
         .exits(2)
-        .tells("file-test-mode");
+        .stderr_has("file-test-mode");
     home.iodyno(&["fileio", "help"])
         .succeeds()
         .prints("--file-fsync-freq");
@@ -397,7 +397,7 @@ fn a_run_that_is_refused_at_its_first_trial_has_nothing_to_compare() {
     }
     let mut words = vec!["fileio", "--on", "a=a", "--on", "b=b", "--rounds", "2"];
     words.extend(["--file-test-mode=rndrd", "--file-total-size=2M", "run"]);
-    let done = home.iodyno(&words).exits(3).tells("files are missing");
+    let done = home.iodyno(&words).exits(3).stderr_has("files are missing");
     assert!(!done.stderr.contains("nothing to compare"), "{done:?}");
 }
 
@@ -416,7 +416,7 @@ fn cleanup_keeps_a_file_with_a_disk_image() {
     }
     home.iodyno(&fileio(&SMALL, &["cleanup"]))
         .exits(1)
-        .tells("test_file.1")
-        .tells("127 of 128 files removed");
+        .stderr_has("test_file.1")
+        .stderr_has("127 of 128 files removed");
     assert_eq!(entries(&home.work()), ["test_file.1"]);
 }

@@ -57,7 +57,7 @@ fn readonly_creates_extends_and_removes_nothing() {
         let (job, readonly) = (more[0], more[1]);
         home.iodyno(&[&["fio", readonly], &TINY[..], &[job]].concat())
             .exits(1)
-            .tells(words);
+            .stderr_has(words);
     }
     assert_eq!(std::fs::read_to_string(&short).unwrap(), "precious");
     let files = std::fs::read_dir(home.work()).unwrap();
@@ -77,7 +77,9 @@ fn verify_only_opens_for_reading_and_extends_nothing() {
     for engine in ["psync", "mmap", "libaio"] {
         let only = format!("{job}ioengine={engine}\nverify_only=1\n");
         home.file("only.fio", &only);
-        home.iodyno(&["fio", "only.fio"]).exits(1).tells("creates");
+        home.iodyno(&["fio", "only.fio"])
+            .exits(1)
+            .stderr_has("creates");
         home.iodyno(&["fio", "write.fio"]).succeeds();
         let data = home.work().join("data");
         let written = std::fs::read(&data).unwrap();
@@ -85,7 +87,9 @@ fn verify_only_opens_for_reading_and_extends_nothing() {
         assert!(std::fs::read(&data).unwrap() == written);
         std::fs::remove_file(&data).unwrap();
         std::fs::write(&data, &written[..4096]).unwrap();
-        home.iodyno(&["fio", "only.fio"]).exits(1).tells("extends");
+        home.iodyno(&["fio", "only.fio"])
+            .exits(1)
+            .stderr_has("extends");
         assert_eq!(std::fs::metadata(&data).unwrap().len(), 4096);
         std::fs::remove_file(&data).unwrap();
     }
@@ -150,7 +154,7 @@ fn several_formats_come_in_fios_order() {
     assert!(places.is_sorted(), "{places:?}");
     fio(&home, &["--terse-version=6"])
         .exits(1)
-        .tells("there is no terse version `6`");
+        .stderr_has("there is no terse version `6`");
 }
 
 #[test]
@@ -247,7 +251,7 @@ fn the_bandwidth_of_all_jobs_is_logged() {
     assert!(log("x-write_bw.log")[0].starts_with("2000, "));
     home.iodyno(&[&SIMULATED[..], &["--bandwidth-log=no/such"]].concat())
         .exits(1)
-        .tells("no/such-read_bw.log");
+        .stderr_has("no/such-read_bw.log");
 }
 
 #[test]
@@ -273,10 +277,10 @@ fn a_compressed_log_is_printed_as_it_would_have_been_written() {
     home.file("no.fz", "1, 2, 3");
     home.iodyno(&["fio", "--inflate-log", "no.fz"])
         .exits(1)
-        .tells("not a compressed log");
+        .stderr_has("not a compressed log");
     home.iodyno(&["fio", "--inflate-log", "missing.fz"])
         .exits(1)
-        .tells("missing.fz");
+        .stderr_has("missing.fz");
 }
 
 #[test]
@@ -289,7 +293,7 @@ fn output_goes_to_a_file_where_one_is_named() {
     assert_eq!(result["jobs"][0]["read"]["total_ios"], 256);
     fio(&home, &["--output=no/such/folder.json"])
         .exits(1)
-        .tells("no/such/folder.json");
+        .stderr_has("no/such/folder.json");
 }
 
 #[test]
@@ -308,8 +312,8 @@ fn neither_an_output_nor_a_dump_follows_a_symlink_of_another_user() {
     }
     fio(&home, &["--output=result.json"])
         .exits(1)
-        .tells("result.json")
-        .tells("symlink");
+        .stderr_has("result.json")
+        .stderr_has("symlink");
     home.file("data", &"\0".repeat(8192));
     let read = ["--name=t", "--rw=read", "--filename=data", "--size=8k"];
     let verify = [
@@ -333,11 +337,11 @@ fn neither_an_output_nor_a_log_overwrites_a_disk_image() {
     symlink("vm.qcow2", home.work().join("lg_bw.1.log")).unwrap();
     fio(&home, &["--output=vm.qcow2"])
         .exits(1)
-        .tells("`vm.qcow2`: vm.qcow2 holds qcow image");
+        .stderr_has("`vm.qcow2`: vm.qcow2 holds qcow image");
     fio(&home, &["--write_bw_log=lg", "--log_avg_msec=10"])
         .exits(1)
-        .tells("lg_bw.1.log")
-        .tells("holds");
+        .stderr_has("lg_bw.1.log")
+        .stderr_has("holds");
     assert_eq!(std::fs::read(&image).unwrap(), content);
     // A text file is overwritten.
     let text = home.file("result.txt", "an older result");
@@ -352,28 +356,28 @@ fn no_output_file_is_created_in_dev() {
     let name = "/dev/iodyno-no-such-file";
     fio(&home, &[&format!("--output={name}")])
         .exits(1)
-        .tells("among");
+        .stderr_has("among");
     fio(&home, &[&format!("--write_bw_log={name}")])
         .exits(1)
-        .tells("among");
+        .stderr_has("among");
     assert!(!std::path::Path::new(&format!("{name}_bw.1.log")).exists());
     home.iodyno(&["export", "last", "-o", name])
         .exits(2)
-        .tells("among");
+        .stderr_has("among");
     home.file("null.fio", "[t]\nioengine=null\nrw=read\nsize=1m\n");
     for store in [name.to_owned(), format!("{name}/of/mine.db")] {
         // It continues with a store in memory.
         fio(&home, &["--store", &store])
             .succeeds()
-            .tells("among device nodes");
+            .stderr_has("among device nodes");
         home.iodyno(&["run", "null.fio", "--store", &store])
             .exits(2)
-            .tells("among device nodes");
+            .stderr_has("among device nodes");
         home.iodyno(&["list", "--store", &store]).exits(2);
     }
     home.iodyno(&["man", name])
         .exits(2)
-        .tells("in a folder of device nodes");
+        .stderr_has("in a folder of device nodes");
     assert!(!std::path::Path::new(name).exists());
 }
 
@@ -387,7 +391,7 @@ fn an_output_is_not_a_file_of_the_store_in_use() {
         for output in [store, "link", &format!("{store}-journal")] {
             fio(&home, &[&format!("--output={output}")])
                 .exits(1)
-                .tells("it belongs to the store in use");
+                .stderr_has("it belongs to the store in use");
         }
         let runs = home.iodyno(&["list", "--json"]).succeeds().json();
         assert_eq!(runs["runs"].as_array().unwrap().len(), round);
@@ -404,10 +408,10 @@ fn an_output_overwrites_neither_a_device_nor_the_file_below_it() {
     let path = device.0.to_str().unwrap();
     fio(&home, &[&format!("--output={path}")])
         .exits(1)
-        .tells("it is a block device");
+        .stderr_has("it is a block device");
     fio(&home, &["--output=disk.img"])
         .exits(1)
-        .tells("it is the disk of loop");
+        .stderr_has("it is the disk of loop");
     let disk = std::fs::read(home.work().join("disk.img")).unwrap();
     assert!(disk == vec![0; 1 << 20]);
 }
@@ -453,7 +457,7 @@ fn errors_exit_with_1_and_do_not_write_to_standard_output() {
             "/no/such",
         ),
     ] {
-        let done = home.iodyno(arguments).exits(1).tells(text);
+        let done = home.iodyno(arguments).exits(1).stderr_has(text);
         assert_eq!(done.stdout, "", "{arguments:?}");
     }
 }
@@ -769,12 +773,12 @@ fn failed_ops_are_named_on_standard_error() {
     ];
     home.iodyno(&job)
         .exits(1)
-        .tells("error: job `t`: 1 op failed")
-        .tells("at offset 12288, 4096 bytes: EIO (Input/output error)");
+        .stderr_has("error: job `t`: 1 op failed")
+        .stderr_has("at offset 12288, 4096 bytes: EIO (Input/output error)");
     let goes_on = [&job[..], &["--continue_on_error=read"]].concat();
     home.iodyno(&goes_on)
-        .tells("warning: job `t`: 4 ops failed")
-        .tells("EIO (Input/output error); 3 more with this error");
+        .stderr_has("warning: job `t`: 4 ops failed")
+        .stderr_has("EIO (Input/output error); 3 more with this error");
 }
 
 #[test]
@@ -803,7 +807,7 @@ fn a_broken_limit_is_named_on_standard_error() {
     ] {
         let done = home.iodyno(&[&job[..], &[limit]].concat()).exits(1);
         assert_eq!(done.stderr.contains("1 op failed"), failed_ops);
-        done.tells(reason);
+        done.stderr_has(reason);
     }
     // Failed ops explain a failure.
     let done = home.iodyno(&[&job[..], &["--sim_faults=eio:4"]].concat());
@@ -825,7 +829,7 @@ fn enospc_ends_a_job_that_continues_after_errors_unless_it_is_ignored() {
     ];
     home.iodyno(&job)
         .exits(1)
-        .tells("error: job `t`: 1 op failed");
+        .stderr_has("error: job `t`: 1 op failed");
     home.iodyno(&[&job[..], &["--ignore_error=,ENOSPC"]].concat())
         .succeeds();
 }
@@ -843,8 +847,8 @@ fn bytes_that_are_not_utf_8_are_accepted_in_comments_and_descriptions() {
     .unwrap();
     home.iodyno(&["fio", "job.fio"])
         .exits(1)
-        .tells("error: the line contains bytes that are not UTF-8")
-        .tells("job.fio:7:1");
+        .stderr_has("error: the line contains bytes that are not UTF-8")
+        .stderr_has("job.fio:7:1");
 }
 
 /// The `read` and `write` sections of the first job.
@@ -959,8 +963,8 @@ fn commands_of_jobs_run_only_if_the_user_allows_it() {
     ];
     home.iodyno(&harness::fio(&["--allow-exec"], &failing))
         .exits(1)
-        .tells("exec_prerun")
-        .tells("exit status: 7");
+        .stderr_has("exec_prerun")
+        .stderr_has("exit status: 7");
     assert!(!home.work().join("t.postrun.txt").exists());
 }
 
@@ -978,7 +982,7 @@ fn the_output_of_a_command_overwrites_no_disk_image_and_follows_no_link_of_other
             .iodyno(&harness::fio(&["--allow-exec"], &command))
             .exits(1);
         assert!(!home.work().join("ran").exists());
-        done.tells("t.prerun.txt")
+        done.stderr_has("t.prerun.txt")
     };
     let image = [&b"QFI\xfb\0\0\0\x03"[..], &[0; 1 << 20]].concat();
     let output = home.work().join("t.prerun.txt");

@@ -105,11 +105,11 @@ fn a_file_is_used_by_fio_only_with_permission_and_a_missing_path_is_named() {
     let on = |what: &'static str| [&["run", "j.fio", "--on", what][..], &node].concat();
     run(&home, &on("d=data/old"))
         .exits(3)
-        .tells("fio may extend or overwrite an existing file");
+        .stderr_has("fio may extend or overwrite an existing file");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
     let dry = [&on("d=data/old")[..], &["--dry-run"]].concat();
     run(&home, &dry).prints("needs --destroy");
-    run(&home, &on("d=data/none")).tells("does not exist on the node");
+    run(&home, &on("d=data/none")).stderr_has("does not exist on the node");
     assert_eq!(left(&home), [file]);
 }
 
@@ -126,16 +126,16 @@ fn what_fio_refuses_is_told_in_its_words() {
         &["run", "j.fio", "--on", "d=data", "--node", "a=local?fio"],
     )
     .exits(4)
-    .tells("refuses the jobs")
-    .tells("invalidate");
+    .stderr_has("refuses the jobs")
+    .stderr_has("invalidate");
     assert!(left(&home).is_empty());
     home.file("j.fio", "[a]\nsize=64k\nwrite_bw_log=x\nstartdelay=1\n");
     run(
         &home,
         &["run", "j.fio", "--on", "d=data", "--node", "a=local?fio"],
     )
-    .tells("`write_bw_log` cannot be used on a node with fio")
-    .tells("`startdelay` cannot be kept");
+    .stderr_has("`write_bw_log` cannot be used on a node with fio")
+    .stderr_has("`startdelay` cannot be kept");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_killed_fio_fails_the_trial_and_leaves_nothing_behind() {
     running
         .done()
         .exits(4)
-        .tells("fio on this host was killed by SIGKILL");
+        .stderr_has("fio on this host was killed by SIGKILL");
     assert!(left(&home).is_empty());
 }
 
@@ -218,7 +218,7 @@ fn an_early_end_keeps_what_fio_measured() {
     let running = Running::of(command(&home, &arguments));
     running.wait_for("fio", || fio_of(&home));
     running.signal(Signal::INT);
-    running.done().tells("ended");
+    running.done().stderr_has("ended");
     assert!(left(&home).is_empty());
 }
 
@@ -244,6 +244,6 @@ fn a_missing_and_an_old_fio_are_told_before_the_run() {
             &["run", "j.fio", "--on", "d=data", "--node", "a=local?fio"],
         );
         command.env("PATH", format!("{}:{path}", bin.display()));
-        Running::of(command).done().tells(words);
+        Running::of(command).done().stderr_has(words);
     }
 }

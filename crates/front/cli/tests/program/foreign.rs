@@ -463,8 +463,8 @@ fn nothing_of_a_bundle_that_was_sealed_again_acts() {
         ] {
             resumed(&home, flags)
                 .exits(2)
-                .tells("was imported: all that it does on this host has to be allowed again")
-                .tells(named);
+                .stderr_has("was imported: all that it does on this host has to be allowed again")
+                .stderr_has(named);
         }
         assert!(!mark.exists(), "{named}");
     }
@@ -502,8 +502,8 @@ fn a_run_of_others_takes_what_acts_from_the_experiment_that_is_given_again() {
         };
         resume(&home, &resealed(&lines, number, &change), &given)
             .exits(2)
-            .tells("has another plan than the experiment")
-            .tells("evil");
+            .stderr_has("has another plan than the experiment")
+            .stderr_has("evil");
         assert!(!mark.exists());
     }
     resume(&home, &resealed(&lines, 4, &plan(&mine)), &given).succeeds();
@@ -512,12 +512,12 @@ fn a_run_of_others_takes_what_acts_from_the_experiment_that_is_given_again() {
     // That it was allowed once says nothing about the next time.
     resumed(&home, &["--rounds", "2"])
         .exits(2)
-        .tells("runs: disk.setup=touch");
+        .stderr_has("runs: disk.setup=touch");
     assert!(!mark.exists());
     home.file("job.fio", "[j]\nrw=read\n");
     resumed(&home, &["--rounds", "2", "--experiment", "job.fio"])
         .exits(2)
-        .tells("`job.fio` is not an experiment");
+        .stderr_has("`job.fio` is not an experiment");
 }
 
 #[test]
@@ -536,13 +536,13 @@ fn each_act_and_each_path_of_a_run_of_others_can_be_named() {
     let setup = format!("disk.setup={touch}");
     resume(&home, &sealed, &["--on", &on])
         .exits(2)
-        .tells("runs: disk.setup=");
+        .stderr_has("runs: disk.setup=");
     resumed(&home, &["--allow", &setup])
         .exits(2)
-        .tells("uses: ");
+        .stderr_has("uses: ");
     resumed(&home, &["--on", &on, "--allow", "disk.setup=true"])
         .exits(2)
-        .tells("`--allow disk.setup=true` names nothing of run");
+        .stderr_has("`--allow disk.setup=true` names nothing of run");
     assert!(!mark.exists());
     resumed(&home, &["--on", &on, "--allow", &setup]).succeeds();
     assert!(mark.exists());
@@ -591,7 +591,7 @@ fn options_for_fio_that_are_not_plain_are_refused_even_if_they_are_allowed() {
         let on = format!("disk={}", folder.display());
         let given = ["--on", &on, "--allow", "node.n=local?fio"];
         let refused = resume(&home, &sealed, &given).exits(2);
-        refused.tells("runs: job.sim.sim.fio=");
+        refused.stderr_has("runs: job.sim.sim.fio=");
         let words: Vec<String> = (options.as_object().unwrap().iter())
             .map(|(name, value)| format!("{name}={}", value.as_str().unwrap()))
             .map(|word| match word.contains(char::is_whitespace) {
@@ -625,8 +625,8 @@ fn a_simulated_target_gives_no_path_to_a_job_with_an_engine_of_this_host() {
         plan["workloads"][0]["jobs"][0]["work"]["blocks"]["files"]["names"] = json!([name]);
     }));
     resume(&home, &resealed(&bundle(), 1, &change), &[])
-        .tells("job `sim` is not simulated, and its target is")
-        .tells("hint: set `ioengine=sim`");
+        .stderr_has("job `sim` is not simulated, and its target is")
+        .stderr_has("hint: set `ioengine=sim`");
     assert!(!mark.exists());
 }
 
@@ -1042,7 +1042,9 @@ fn a_plan_of_others_is_measured_before_work_is_done_on_it() {
     ];
     for (number, (change, named)) in (1..).zip(&huge) {
         home.file("bundle", &resealed(&lines, number, change));
-        home.iodyno(&["import", "bundle"]).exits(2).tells(named);
+        home.iodyno(&["import", "bundle"])
+            .exits(2)
+            .stderr_has(named);
     }
     // Nor is that of a store.
     home.file("bundle", &resealed(&lines, 90, &|_| {}));
@@ -1053,7 +1055,7 @@ fn a_plan_of_others_is_measured_before_work_is_done_on_it() {
     drop(database);
     resumed(&home, &["--dry-run"])
         .exits(2)
-        .tells("4294967295 rounds");
+        .stderr_has("4294967295 rounds");
 }
 
 #[test]
@@ -1109,7 +1111,7 @@ fn results_of_others_whose_numbers_cannot_be_added_up_are_refused() {
             "add up to more than",
         ),
     ] {
-        changed(line, pointer, value).exits(2).tells(named);
+        changed(line, pointer, value).exits(2).stderr_has(named);
     }
     // The remaining ones can be shown.
     changed(trial, level, json!(vec![large >> 3; 7])).succeeds();
@@ -1145,7 +1147,7 @@ fn a_store_that_changes_the_plan_of_a_run_does_not_change_what_was_begun() {
     home.iodyno(&["run", "e.toml"]).succeeds();
     resumed(&home, &["--rounds", "2"])
         .exits(2)
-        .tells("runs: disk.setup=touch");
+        .stderr_has("runs: disk.setup=touch");
     assert!(!mark.exists());
 }
 
@@ -1175,8 +1177,8 @@ fn a_store_of_others_says_nothing_about_who_began_its_runs() {
     ];
     ours.iodyno(&resume)
         .exits(2)
-        .tells("was not begun by this user on this host")
-        .tells("runs: disk.setup=true");
+        .stderr_has("was not begun by this user on this host")
+        .stderr_has("runs: disk.setup=true");
     // Nor does the owner of a run that this user began under the same identity, with another plan.
     ours.file("e.toml", &experiment("true"));
     ours.iodyno(&["run", "e.toml"]).succeeds();
@@ -1190,7 +1192,7 @@ fn a_store_of_others_says_nothing_about_who_began_its_runs() {
     ours.file("bundle", &sealed);
     ours.iodyno(&["import", "bundle"])
         .exits(2)
-        .tells("the same identity and another plan");
+        .stderr_has("the same identity and another plan");
     std::fs::remove_file(&other).unwrap();
     ours.iodyno(&["--store", "other.db", "import", "bundle"])
         .succeeds();
@@ -1200,8 +1202,8 @@ fn a_store_of_others_says_nothing_about_who_began_its_runs() {
     drop(database);
     ours.iodyno(&resume)
         .exits(2)
-        .tells("was not begun by this user on this host")
-        .tells("runs: disk.setup=touch");
+        .stderr_has("was not begun by this user on this host")
+        .stderr_has("runs: disk.setup=touch");
     assert!(!mark.exists());
     // The run of this user continues.
     ours.iodyno(&["run", "--resume", "last", "--rounds", "2"])
@@ -1275,8 +1277,8 @@ fn secrets_are_not_stored_and_such_a_run_needs_its_experiment_again() {
     std::fs::remove_file(&mark).unwrap();
     home.iodyno(&resume)
         .exits(2)
-        .tells("has secrets that are not stored")
-        .tells("password=*****");
+        .stderr_has("has secrets that are not stored")
+        .stderr_has("password=*****");
     assert!(!mark.exists());
     home.iodyno(&[&resume[..], &["--experiment", "e.toml"]].concat())
         .succeeds();
@@ -1306,7 +1308,7 @@ fn secrets_of_parameters_are_masked_in_texts_without_their_name() {
     let resume = ["run", "--resume", "last", "--rounds", "2"];
     home.iodyno(&resume)
         .exits(2)
-        .tells("has secrets that are not stored");
+        .stderr_has("has secrets that are not stored");
     let given = ["--experiment", "e.toml"];
     home.iodyno(&[&resume[..], &given, &set].concat())
         .succeeds();
@@ -1433,7 +1435,7 @@ fn an_exported_run_has_no_known_names_in_free_text() {
         home.file("bundle", text);
         home.iodyno(&["import", "bundle"])
             .succeeds()
-            .tells("nothing changed");
+            .stderr_has("nothing changed");
     }
 }
 

@@ -276,7 +276,7 @@ fn one_signal_ends_a_run_whose_host_cannot_be_settled() {
     running.wait_for("the sync to block", || is_blocked(helper).then_some(()));
     let told = end(running, Signal::INT);
     let waits = format!("process {} waits for that", helper.as_raw_nonzero());
-    told.tells(&waits);
+    told.stderr_has(&waits);
     drop(frozen);
     wait_for("the helper to exit", || (!alive(helper)).then_some(()));
 }

@@ -444,8 +444,8 @@ fn space_is_checked_for_every_trial_of_a_suite_before_the_first() {
     let done = home
         .iodyno(&command(&["--set", "delete_100k_2MB.file-size=0"]))
         .exits(3)
-        .tells("`delete_10k_2MB` on `dir`: 19.6 GiB are needed in")
-        .tells("`delete_100k_2MB` on `dir`: 100003 files");
+        .stderr_has("`delete_10k_2MB` on `dir`: 19.6 GiB are needed in")
+        .stderr_has("`delete_100k_2MB` on `dir`: 100003 files");
     assert!(!done.stdout.contains("Running benchmark"), "{done:?}");
     assert_eq!(entries(&disk.folder), [""; 0]);
     // Of the files that two of the workloads have; one of them has its own number.

@@ -32,7 +32,9 @@ fn bytes_are_on_every_leg(transport: &str) {
     let refused = [
         "serve", "mirror", "--leg", "a", "--leg", "b", "--fuse", "full",
     ];
-    home.iodyno(&refused).exits(2).tells("is not an empty file");
+    home.iodyno(&refused)
+        .exits(2)
+        .stderr_has("is not an empty file");
     assert_eq!(std::fs::read(full).unwrap(), b"something");
     let server = serve(
         &home,

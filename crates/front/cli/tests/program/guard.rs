@@ -76,8 +76,8 @@ fn a_device_with_a_file_system_is_overwritten_only_if_it_is_named() {
     let before = std::fs::read(&device.0).unwrap();
     home.iodyno(&["run", "job.fio", "--on", &on])
         .exits(3)
-        .tells("ext4")
-        .tells("--destroy");
+        .stderr_has("ext4")
+        .stderr_has("--destroy");
     home.iodyno(&[
         "run",
         "job.fio",
@@ -134,9 +134,9 @@ fn a_device_that_iodyno_wrote_is_used_again_and_one_that_others_wrote_is_refused
     other
         .iodyno(&["run", "job.fio", "--on", path])
         .exits(3)
-        .tells("sampled blocks of 4 KiB are not blank, the first at byte 0")
-        .tells("--destroy")
-        .tells("blkdiscard");
+        .stderr_has("sampled blocks of 4 KiB are not blank, the first at byte 0")
+        .stderr_has("--destroy")
+        .stderr_has("blkdiscard");
     // It does not contain records of other programs' writes either.
     std::fs::write(&device.0, "a note").unwrap();
     home.iodyno(&["run", "job.fio", "--on", path]).exits(3);
@@ -174,7 +174,7 @@ fn a_file_that_a_process_of_another_pid_namespace_has_locked_is_refused() {
         rustix::fs::flock(&file, lock).unwrap();
         run()
             .exits(3)
-            .tells("disk.img is locked by another process");
+            .stderr_has("disk.img is locked by another process");
     }
 }
 
@@ -209,8 +209,8 @@ fn a_dry_run_examines_devices_as_a_run_does_and_writes_nothing() {
     let before = std::fs::read(&device.0).unwrap();
     dry(&[])
         .prints(&format!("{path}: needs --destroy\n"))
-        .tells("a run would be refused: cannot write to")
-        .tells("sampled blocks of 4 KiB are not blank, the first at byte 0");
+        .stderr_has("a run would be refused: cannot write to")
+        .stderr_has("sampled blocks of 4 KiB are not blank, the first at byte 0");
     granted(dry(&["--destroy", path]));
     assert!(std::fs::read(&device.0).unwrap() == before);
     // Permission given to a dry run is not kept.
@@ -238,7 +238,7 @@ fn a_dry_run_reports_a_mounted_device() {
     assert!(mount("umount", &[&point]));
     done.succeeds()
         .prints(&format!("{path}: would be refused: "))
-        .tells("is mounted on");
+        .stderr_has("is mounted on");
 }
 
 #[test]
@@ -273,8 +273,8 @@ fn writes_of_a_killed_node_are_recorded_but_not_if_its_parent_is_killed_as_well(
     running.done().exits(-9);
     home.iodyno(&["run", "job.fio", "--on", path])
         .exits(3)
-        .tells("iodyno was killed while it wrote to the device")
-        .tells("--destroy");
+        .stderr_has("iodyno was killed while it wrote to the device")
+        .stderr_has("--destroy");
 }
 
 #[test]
@@ -287,8 +287,8 @@ fn a_disk_image_is_overwritten_only_when_destroy_names_it() {
     let path = image.to_str().unwrap();
     home.iodyno(&["run", "job.fio", "--on", path])
         .exits(3)
-        .tells("vm.qcow2 holds qcow image at byte 0")
-        .tells("to overwrite its content, add `--destroy ");
+        .stderr_has("vm.qcow2 holds qcow image at byte 0")
+        .stderr_has("to overwrite its content, add `--destroy ");
     // A generated name can lead to it too, and a job that only reads can remove it.
     let folder = home.work().display().to_string();
     let generated = format!("{WRITES}filename_format=vm.qcow2\n");
@@ -299,10 +299,10 @@ fn a_disk_image_is_overwritten_only_when_destroy_names_it() {
     for job in ["generated.fio", "unlink.fio"] {
         home.iodyno(&["run", job, "--on", &folder])
             .exits(3)
-            .tells("vm.qcow2 holds qcow image at byte 0");
+            .stderr_has("vm.qcow2 holds qcow image at byte 0");
         home.iodyno(&["fio", "--no-store", "--directory", &folder, job])
             .exits(1)
-            .tells("vm.qcow2 holds qcow image at byte 0");
+            .stderr_has("vm.qcow2 holds qcow image at byte 0");
     }
     assert_eq!(std::fs::read(&image).unwrap(), before);
     home.iodyno(&["run", "job.fio", "--on", path, "--destroy", path])
@@ -324,7 +324,7 @@ fn the_store_cannot_be_a_target() {
         home.file("self.fio", &job);
         home.iodyno(&["--store", store, "run", "self.fio"])
             .exits(3)
-            .tells("belongs to iodyno's own store");
+            .stderr_has("belongs to iodyno's own store");
     }
     home.iodyno(&["--store", store, "list"])
         .succeeds()
@@ -345,8 +345,8 @@ fn a_store_that_was_removed_or_moved_during_the_run_is_reported() {
         running.signal(Signal::INT);
         let done = running.done().exits(130);
         let done = done
-            .tells("the store is no longer at")
-            .tells(moved.unwrap_or("removed"));
+            .stderr_has("the store is no longer at")
+            .stderr_has(moved.unwrap_or("removed"));
         let last = done.stdout.lines().last().unwrap_or_default();
         assert!(last.contains("is not stored in"), "{last}");
         assert!(!last.contains("Next:"), "{last}");
@@ -369,7 +369,7 @@ fn a_mounted_device_is_always_refused() {
     let path = device.0.to_str().unwrap();
     let done = home.iodyno(&["run", "job.fio", "--on", path, "--destroy", path]);
     Command::new("umount").arg(&point).status().unwrap();
-    done.exits(3).tells("mounted");
+    done.exits(3).stderr_has("mounted");
 }
 
 #[test]

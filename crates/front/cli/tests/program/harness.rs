@@ -213,7 +213,7 @@ impl Done {
 
     /// Asserts that standard error contains this text, see [`contains`].
     #[track_caller]
-    pub(crate) fn tells(self, text: &str) -> Done {
+    pub(crate) fn stderr_has(self, text: &str) -> Done {
         assert!(
             contains(&self.stderr, text),
             "`{text}` is not in stderr:\n{}",

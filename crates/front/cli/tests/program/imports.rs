@@ -115,7 +115,7 @@ fn tables_next_to_a_sysbench_run_are_shown_with_it() {
     assert!(list.stdout.contains("imported"), "{}", list.stdout);
     home.iodyno(&["run", "--resume", "last"])
         .exits(2)
-        .tells("imported");
+        .stderr_has("imported");
 }
 
 #[test]
@@ -128,11 +128,11 @@ fn a_dry_run_stores_nothing_and_all_errors_are_reported() {
     home.file("prose.txt", "Nothing was measured on the 3rd of May.\n");
     home.iodyno(&["import", "prose.txt"])
         .exits(2)
-        .tells("no result was found");
+        .stderr_has("no result was found");
     home.iodyno(&["import", "prose.txt", "missing.txt", "nowhere/x"])
         .exits(2)
-        .tells("missing.txt")
-        .tells("nowhere/x");
+        .stderr_has("missing.txt")
+        .stderr_has("nowhere/x");
     home.iodyno(&[
         "import",
         "prose.txt",
@@ -142,8 +142,8 @@ fn a_dry_run_stores_nothing_and_all_errors_are_reported() {
         "colour",
     ])
     .exits(2)
-    .tells("no partner")
-    .tells("colour");
+    .stderr_has("no partner")
+    .stderr_has("colour");
     home.iodyno(&[
         "import",
         "fio-3.33-clones.json",
@@ -151,7 +151,7 @@ fn a_dry_run_stores_nothing_and_all_errors_are_reported() {
         "{config}/{job}.{loop}.txt",
     ])
     .exits(2)
-    .tells("fio-3.33-clones.json");
+    .stderr_has("fio-3.33-clones.json");
     assert!(!home.store().exists());
 }
 
@@ -227,14 +227,14 @@ fn a_text_that_is_too_large_is_refused_with_its_limit() {
     file.set_len((256 << 20) + 1).unwrap();
     home.iodyno(&["import", "large.txt"])
         .exits(2)
-        .tells("not a text file");
+        .stderr_has("not a text file");
     home.iodyno(&["import", "/dev/zero"])
         .exits(2)
-        .tells("not a text file");
+        .stderr_has("not a text file");
     let text = vec![b'x'; 8192];
     std::os::unix::fs::FileExt::write_all_at(&file, &text, 0).unwrap();
     home.iodyno(&["import", "large.txt"])
         .exits(2)
-        .tells("256 MiB")
-        .tells("import its parts");
+        .stderr_has("256 MiB")
+        .stderr_has("import its parts");
 }

@@ -31,8 +31,8 @@ fn a_write_beyond_the_limit_of_files_is_an_error_and_kills_nothing() {
     // A store that cannot grow is full.
     let done = limited(&home, "ulimit -f 64", &["run", "job.fio", "--no-settle"]);
     done.exits(2)
-        .tells("no space left for the store")
-        .tells("ulimit -f");
+        .stderr_has("no space left for the store")
+        .stderr_has("ulimit -f");
 }
 
 #[test]
@@ -49,5 +49,5 @@ fn a_job_runs_with_as_few_descriptors_as_with_fio() {
     );
     limited(&home, "ulimit -n 64", &["run", "many.fio", "--no-settle"])
         .exits(4)
-        .tells("files would be open at once; the limit is 64");
+        .stderr_has("files would be open at once; the limit is 64");
 }

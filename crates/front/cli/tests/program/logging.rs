@@ -58,8 +58,8 @@ fn the_store_is_logged_by_flag_and_by_variable() {
 fn an_unreadable_variable_is_bad_usage() {
     run(Some("iodyno=loud"), &[])
         .exits(2)
-        .tells("IODYNO_LOG=iodyno=loud")
-        .tells("debug");
+        .stderr_has("IODYNO_LOG=iodyno=loud")
+        .stderr_has("debug");
 }
 
 #[test]

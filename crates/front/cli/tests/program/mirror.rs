@@ -125,7 +125,7 @@ fn legs_that_are_not_blank_are_copied_to_unless_they_are_assumed_to_be_equal() {
     mirror(&home, &create).succeeds().prints("is copied to");
     // A leg that is behind also describes the mirror.
     let status = mirror(&home, &["status", "b"]).exits(1);
-    let status = status.tells("in sync").prints("behind from byte 0");
+    let status = status.stderr_has("in sync").prints("behind from byte 0");
     status
         .prints("not given")
         .prints("unknown number of regions");
@@ -264,8 +264,8 @@ fn a_leg_that_is_too_short_at_a_start_is_copied_to_completely_after_a_start_with
     file.set_len(4 * MIB).unwrap();
     home.iodyno(&BOTH)
         .exits(2)
-        .tells("`b` became too short")
-        .tells("start the mirror without it");
+        .stderr_has("`b` became too short")
+        .stderr_has("start the mirror without it");
     stop(serve(&home, &["a"], &["--degraded"]));
     mirror(&home, &["status", "a"]).prints("behind from byte 0");
     // It cannot be started with before it is long enough.
@@ -289,17 +289,17 @@ fn legs_in_use_other_content_and_other_hosts_are_refused() {
     assert!(used.stderr.contains("--destroy text"), "{used:?}");
     mirror(&home, &["create", "a", "a"])
         .exits(2)
-        .tells("given twice");
+        .stderr_has("given twice");
     mirror(&home, &["create", "a", "b"]).succeeds();
     mirror(&home, &["create", "a", "b"])
         .exits(3)
-        .tells("--destroy");
+        .stderr_has("--destroy");
     let serve_a = [
         "serve", "mirror", "--socket", "t", "--leg", "a", "--leg", "b",
     ];
     home.iodyno(&["serve", "mirror", "--socket", "t", "--leg", "text"])
         .exits(2)
-        .tells("not a leg");
+        .stderr_has("not a leg");
     home.iodyno(&[&serve_a[..3], &["x", "--tcp", "0.0.0.0:1"], &serve_a[4..]].concat())
         .exits(2);
     let open = [
@@ -312,7 +312,7 @@ fn legs_in_use_other_content_and_other_hosts_are_refused() {
         "--leg",
         "b",
     ];
-    home.iodyno(&open).exits(2).tells("--public");
+    home.iodyno(&open).exits(2).stderr_has("--public");
     for (flag, value, example) in [
         ("--tcp", "localhost", "such as `127.0.0.1:10809`"),
         ("--queues", "x", "from 0 to 63, such as `4`"),
@@ -320,15 +320,17 @@ fn legs_in_use_other_content_and_other_hosts_are_refused() {
     ] {
         home.iodyno(&["serve", "mirror", "--leg", "a", flag, value])
             .exits(2)
-            .tells(example);
+            .stderr_has(example);
     }
     let running = serve(&home, &["a", "b"], &[]);
-    home.iodyno(&serve_a).exits(3).tells("in use");
+    home.iodyno(&serve_a).exits(3).stderr_has("in use");
     let create = ["create", "a", "b", "--destroy", "a", "--destroy", "b"];
-    mirror(&home, &create).exits(3).tells("in use");
+    mirror(&home, &create).exits(3).stderr_has("in use");
     // Benchmarks do not write to legs, in use or not.
     let fio = ["fio", "--name=t", "--rw=write", "--size=1m", "--filename=a"];
-    home.iodyno(&fio).exits(1).tells("leg of an iodyno mirror");
+    home.iodyno(&fio)
+        .exits(1)
+        .stderr_has("leg of an iodyno mirror");
     client(&home).write(0, &noise(3, 4096));
     stop(running);
     mirror(&home, &["scrub", "a", "b"]).exits(0);
@@ -370,7 +372,7 @@ fn legs_are_added_replaced_and_removed() {
     // The only leg that is in sync stays.
     mirror(&home, &["remove", "--leg", "b", "a"])
         .exits(2)
-        .tells("in sync");
+        .stderr_has("in sync");
     let resync = |legs: &[&str], new: &str| {
         let running = serve(&home, legs, &[]);
         running.wait_until_it_tells(&format!("`{new}` is in sync"));
@@ -385,13 +387,13 @@ fn legs_are_added_replaced_and_removed() {
         "serve", "mirror", "--socket", "s", "--leg", "a", "--leg", "b", "--leg", "c",
     ])
     .exits(2)
-    .tells("`a`");
+    .stderr_has("`a`");
     resync(&["b", "c"], "c");
     // A leg is lost and named by its UUID.
     std::fs::remove_file(&paths[1]).unwrap();
     mirror(&home, &["replace", "--leg", "c", "b", "d"])
         .exits(2)
-        .tells("name it by its UUID");
+        .stderr_has("name it by its UUID");
     let status = mirror(&home, &["status", "--json", "c"]).exits(1).json();
     let lost = status["legs"]
         .as_array()
@@ -451,7 +453,7 @@ fn legs_are_added_replaced_removed_and_compared_while_they_are_served() {
         .prints("c` was removed");
     mirror(&home, &["remove", "--leg", "a", "c"])
         .exits(2)
-        .tells("no leg");
+        .stderr_has("no leg");
     mirror(&home, &["scrub", "a"]).exits(0).prints("are equal");
     client.flush();
     let file = OpenOptions::new().write(true).open(&paths[3]).unwrap();
@@ -460,7 +462,7 @@ fn legs_are_added_replaced_removed_and_compared_while_they_are_served() {
     mirror(&home, &["scrub", "d"])
         .exits(1)
         .prints("1 range")
-        .tells("byte 0");
+        .stderr_has("byte 0");
     mirror(&home, &["scrub", "d", "--from", "a"])
         .exits(1)
         .prints("overwritten");
@@ -468,7 +470,7 @@ fn legs_are_added_replaced_removed_and_compared_while_they_are_served() {
     mirror(&home, &["remove", "--leg", "a", "d"]).succeeds();
     mirror(&home, &["remove", "--leg", "a", "a"])
         .exits(2)
-        .tells("the leg is needed");
+        .stderr_has("the leg is needed");
     mirror(&home, &["add", "--leg", "a", "b", "--destroy", "b"]).succeeds();
     running.wait_until_it_tells("b` is in sync");
     assert!(client.read(0, bytes.len()) == bytes);
@@ -480,7 +482,7 @@ fn legs_are_added_replaced_removed_and_compared_while_they_are_served() {
     for name in ["c", "d"] {
         home.iodyno(&["serve", "mirror", "--socket", "s", "--leg", name])
             .exits(2)
-            .tells("not a leg");
+            .stderr_has("not a leg");
     }
 }
 
@@ -643,7 +645,7 @@ fn ranges_that_differ_are_found_and_overwritten_by_a_scrub() {
     mirror(&home, &["scrub", "a", "b"])
         .exits(1)
         .prints("1 range")
-        .tells("byte 2097152");
+        .stderr_has("byte 2097152");
     mirror(&home, &["scrub", "a", "b"]).exits(1);
     mirror(&home, &["scrub", "a", "b", "--from", "./b"])
         .exits(1)
@@ -767,14 +769,14 @@ fn a_leg_that_hangs_is_dropped_and_taken_back_when_it_works_again() {
     running.wait_until_it_tells("`frozen/b` failed and is behind (it does not answer)");
     assert!(client.read(0, bytes.len()) == bytes);
     let add = || mirror(&home, &["add", "--leg", "a", "frozen/b"]);
-    add().exits(2).tells("has not returned all requests");
+    add().exits(2).stderr_has("has not returned all requests");
     drop(thaw);
     wait_for("the last requests of the leg", || {
         let added = add();
         (added.code == 0).then(|| added.prints("was taken back"))
     });
     running.wait_until_it_tells("`frozen/b` is in sync");
-    add().exits(2).tells("is a leg of the mirror already");
+    add().exits(2).stderr_has("is a leg of the mirror already");
     stop(running);
     assert!(data(&frozen.join("b")) == bytes);
     drop(unmounted);
@@ -993,6 +995,6 @@ fn a_file_that_is_no_leg_is_called_so() {
     let home = Home::new();
     home.file("short", "root:x:0:0\n");
     let status = mirror(&home, &["status", "short"]).exits(1);
-    let status = status.tells("not a leg of a mirror: it has no superblock");
+    let status = status.stderr_has("not a leg of a mirror: it has no superblock");
     assert!(!status.stderr.contains("degraded"), "{status:?}");
 }

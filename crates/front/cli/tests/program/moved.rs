@@ -121,7 +121,7 @@ fn a_target_unmounted_before_resuming_is_not_accessed_and_its_trials_are_repeate
     assert_eq!(list["runs"][0]["trials_completed"], 2 * rounds, "{list}");
     home.iodyno(&["run", "--resume", "last"])
         .exits(2)
-        .tells("is complete");
+        .stderr_has("is complete");
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn an_export_is_written_only_if_it_is_named_and_holds_what_was_written() {
         "--offset_increment=8m",
     ];
     let refused = job(&home, &[], &write).exits(1);
-    refused.tells(&format!("--destroy {}", shell_word(&uri)));
+    refused.stderr_has(&format!("--destroy {}", shell_word(&uri)));
     assert!(data(&legs[0]).iter().all(|byte| *byte == 0));
     home.file(
         "job.fio",
@@ -90,22 +90,22 @@ fn what_a_server_cannot_do_and_a_missing_server_are_named() {
     let home = Home::new();
     let absent = job(&home, &[], &["--rw=read"]).exits(1);
     absent
-        .tells("cannot connect to `nbd+unix:///?socket=")
-        .tells("start the server first");
+        .stderr_has("cannot connect to `nbd+unix:///?socket=")
+        .stderr_has("start the server first");
     let (_, server) = served(&home);
     job(&home, &[], &["--rw=randread", "--bs=1000"])
         .exits(1)
-        .tells("multiple of 512 bytes");
+        .stderr_has("multiple of 512 bytes");
     let other = format!(
         "--uri=nbd+unix:///other?socket={}",
         home.work().join("s").display()
     );
     job(&home, &[], &["--rw=read", &other])
         .exits(1)
-        .tells("refuses the export `other`");
+        .stderr_has("refuses the export `other`");
     job(&home, &[], &["--rw=read", "--uri=/run/s"])
         .exits(1)
-        .tells("nbd+unix:///NAME?socket=PATH");
+        .stderr_has("nbd+unix:///NAME?socket=PATH");
     stop(server);
 }
 
@@ -184,7 +184,7 @@ fn writes_that_failed_are_counted_and_no_bad_blocks_also_in_a_later_run() {
     }
     home.iodyno(&["fio", "check.fio"])
         .succeeds()
-        .tells("job `t`: 16 blocks were not checked");
+        .stderr_has("job `t`: 16 blocks were not checked");
     server.signal(Signal::TERM);
     server.done();
 }

@@ -91,7 +91,7 @@ fn file_operations_run_on_several_nodes_with_rows_for_each() {
     assert_eq!(trial["groups"][0]["rows"][0]["ops"], 100);
     home.iodyno(&["fs", "run", "create_empty", "--dir", "d", "--node", "local"])
         .exits(2)
-        .tells("`--node local` has no name");
+        .stderr_has("`--node local` has no name");
 }
 
 #[test]
@@ -106,20 +106,20 @@ fn sysbench_fileio_runs_on_several_nodes_and_prints_one_result() {
         .iodyno(&[&["fileio"], &nodes[..], &options, &reads].concat())
         .succeeds()
         .prints("total number of events:              200")
-        .tells("a  started")
-        .tells("starts ");
+        .stderr_has("a  started")
+        .stderr_has("starts ");
     assert_eq!(ran.stdout.matches("Threads started!").count(), 1);
     // Nothing is removed before all nodes are known to be this host.
     let remote = ["--node", "c=ssh://ada@h:2222"];
     home.iodyno(&[&["fileio"], &nodes[..], &remote, &options, &["cleanup"]].concat())
         .exits(2)
-        .tells("`cleanup` does not work on node `c`, which is not this host")
-        .tells("ssh -p 2222 ada@h 'iodyno fileio --on ")
-        .tells(" --file-total-size=1M --file-num=4 cleanup'`");
+        .stderr_has("`cleanup` does not work on node `c`, which is not this host")
+        .stderr_has("ssh -p 2222 ada@h 'iodyno fileio --on ")
+        .stderr_has(" --file-total-size=1M --file-num=4 cleanup'`");
     home.iodyno(&[&["fileio"], &options[..], &nodes, &["cleanup"]].concat())
         .exits(2)
-        .tells("`--node` belongs directly after `iodyno fileio`, before sysbench's arguments")
-        .tells("`iodyno fileio --node a=local --node b=local --file-total-size=1M --file-num=4 cleanup`");
+        .stderr_has("`--node` belongs directly after `iodyno fileio`, before sysbench's arguments")
+        .stderr_has("`iodyno fileio --node a=local --node b=local --file-total-size=1M --file-num=4 cleanup`");
     assert!(home.work().join("test_file.3").exists());
     home.iodyno(&[&["fileio"], &nodes[..], &options, &["cleanup"]].concat())
         .succeeds();
@@ -148,7 +148,7 @@ fn node_is_a_dimension_of_comparisons() {
         .prints("b");
     home.iodyno(&["compare", "last", "--cols", "node,job"])
         .exits(2)
-        .tells("`job` and `node` cannot be compared at once");
+        .stderr_has("`job` and `node` cannot be compared at once");
 }
 
 #[test]
@@ -173,8 +173,8 @@ fn a_run_on_nodes_is_exported_resumed_and_shown() {
         "--store", "other.db", "run", "--resume", "last", "--rounds", "3",
     ])
     .exits(2)
-    .tells("run 1 was imported: all that it does on this host has to be allowed again")
-    .tells("runs: node.a=local");
+    .stderr_has("run 1 was imported: all that it does on this host has to be allowed again")
+    .stderr_has("runs: node.a=local");
 }
 
 #[test]
@@ -190,8 +190,8 @@ fn wrong_nodes_are_told_all_at_once_and_nothing_is_run() {
         "b=ssh://-oProxyCommand=touch",
     ])
     .exits(2)
-    .tells("`--node local` has no name")
-    .tells("the host begins with `-`");
+    .stderr_has("`--node local` has no name")
+    .stderr_has("the host begins with `-`");
     assert!(!home.store().exists());
 }
 
@@ -238,7 +238,7 @@ fn an_experiment_has_nodes_of_its_own() {
         .exits(2);
     home.iodyno(&["run", "x.toml", "--node", "c=local"])
         .exits(2)
-        .tells("`--node c`: the experiment has no such node");
+        .stderr_has("`--node c`: the experiment has no such node");
 }
 
 #[test]
@@ -698,9 +698,9 @@ fn a_wrong_host_key_is_an_error_with_the_words_of_ssh() {
     lab.run(SECONDS, &[])
         .done()
         .exits(1)
-        .tells("node `a`: cannot connect to ssh://")
-        .tells("Host key verification failed")
-        .tells(&format!(
+        .stderr_has("node `a`: cannot connect to ssh://")
+        .stderr_has("Host key verification failed")
+        .stderr_has(&format!(
             "`ssh ssh://{} true` has to work",
             lab.hosts[0].address
         ));
@@ -720,8 +720,8 @@ fn a_login_shell_that_prints_something_is_an_error_with_what_it_prints() {
         lab.run(SECONDS, &[])
             .done()
             .exits(1)
-            .tells("prints `Welcome` before each command")
-            .tells("has to print nothing");
+            .stderr_has("prints `Welcome` before each command")
+            .stderr_has("has to print nothing");
     }
     allowed("true");
     lab.run(SECONDS, &[]).done().succeeds();
@@ -733,8 +733,8 @@ fn a_host_without_this_version_gets_a_copy_in_its_cache() {
     lab.run(SECONDS, &[])
         .done()
         .exits(1)
-        .tells("there is none for")
-        .tells("make static");
+        .stderr_has("there is none for")
+        .stderr_has("make static");
     // Another version is not used.
     let there = lab.place.path().join("there/iodyno");
     let hello = r#"{"say":"hello","version":1,"iodyno":"0.0.1","pid":1}"#;
@@ -748,7 +748,7 @@ fn a_host_without_this_version_gets_a_copy_in_its_cache() {
     lab.run(SECONDS, &[])
         .done()
         .exits(1)
-        .tells("iodyno 0.0.1 is installed there");
+        .stderr_has("iodyno 0.0.1 is installed there");
     let binary = iodyno();
     lab.run(SECONDS, &["--node-binary", binary])
         .done()

@@ -161,28 +161,28 @@ fn a_trace_alone_is_no_reason_to_write_to_a_file() {
         home.file("t.log", &text(op));
         fio(&home, &["--read_iolog=t.log"])
             .exits(1)
-            .tells("the trace writes to")
-            .tells("neither the job nor the command names")
-            .tells(&format!("name it with `filename={path}`"));
+            .stderr_has("the trace writes to")
+            .stderr_has("neither the job nor the command names")
+            .stderr_has(&format!("name it with `filename={path}`"));
         kept();
         // With `--readonly`, they are omitted.
         fio(&home, &["--readonly", "--read_iolog=t.log"])
             .exits(1)
-            .tells("has no ops to replay");
+            .stderr_has("has no ops to replay");
         kept();
     }
     // Nor to extend or to create one.
     home.file("t.log", &text("read 0 4096"));
     fio(&home, &["--read_iolog=t.log"])
         .exits(1)
-        .tells("line 4 of the trace ends at 4 KiB")
-        .tells("is not extended");
+        .stderr_has("line 4 of the trace ends at 4 KiB")
+        .stderr_has("is not extended");
     kept();
     let gone = text("read 0 4096").replace("precious", "gone");
     home.file("g.log", &gone);
     fio(&home, &["--read_iolog=g.log"])
         .exits(1)
-        .tells("does not exist");
+        .stderr_has("does not exist");
     assert!(!home.work().join("gone").exists());
     // As it is, it may be read.
     home.file("t.log", &text("read 4 8"));
@@ -198,7 +198,7 @@ fn a_trace_alone_is_no_reason_to_write_to_a_file() {
     crate::harness::Running::of(command)
         .done()
         .exits(1)
-        .tells("the trace writes to");
+        .stderr_has("the trace writes to");
     kept();
     // In another folder, or at the path that the user gives.
     home.file("t.log", &text("write 0 512"));
@@ -230,16 +230,16 @@ fn a_trace_that_cannot_be_replayed_is_refused_with_its_line() {
     if made.is_ok_and(|status| status.success()) {
         fio(&home, &["--read_iolog=pipe"])
             .exits(1)
-            .tells("the trace `")
-            .tells("it is not a regular file");
+            .stderr_has("the trace `")
+            .stderr_has("it is not a regular file");
     }
     fio(&home, &["--read_iolog=none"])
         .exits(1)
-        .tells("cannot be read");
+        .stderr_has("cannot be read");
     fio(&home, &["--read_iolog=."])
         .exits(1)
-        .tells("it is not a regular file");
-    fio(&home, &["--read_iolog=-"]).tells("not read from standard input");
+        .stderr_has("it is not a regular file");
+    fio(&home, &["--read_iolog=-"]).stderr_has("not read from standard input");
     for (text, words) in [
         ("nonsense\n", "line 1: it is neither a log of fio"),
         (
@@ -262,7 +262,7 @@ fn a_trace_that_cannot_be_replayed_is_refused_with_its_line() {
             &["--read_iolog=t.log", "--ioengine=libaio", "--iodepth=8"],
         )
         .exits(1)
-        .tells(words);
+        .stderr_has(words);
         assert!(!home.work().join("f").exists());
     }
     // More than the size of the file system.
@@ -274,7 +274,7 @@ fn a_trace_that_cannot_be_replayed_is_refused_with_its_line() {
     assert!(!home.work().join("f").exists());
     home.file("t.log", TIMED);
     fio(&home, &["--read_iolog=t.log", "--verify=crc32c"])
-        .tells("`verify` does not apply to a replay");
+        .stderr_has("`verify` does not apply to a replay");
 }
 
 /// A record of blktrace: a queued request.
@@ -307,15 +307,15 @@ fn blktrace_is_replayed_on_the_file_that_is_named() {
     fs::write(home.work().join("t.bin"), &trace).unwrap();
     fio(&home, &["--read_iolog=t.bin"])
         .exits(1)
-        .tells("device 4095:7 is not on this host")
-        .tells("replay_redirect");
+        .stderr_has("device 4095:7 is not on this host")
+        .stderr_has("replay_redirect");
     let done = replayed(&home, &["--read_iolog=t.bin", "--replay_redirect=f"]);
     assert_eq!(done, [(2, 4608), (1, 8192), (0, 0), (1, 0)]);
     assert_eq!(fs::metadata(home.work().join("f")).unwrap().len(), 12288);
     fs::write(home.work().join("cut.bin"), &trace[..100]).unwrap();
     fio(&home, &["--read_iolog=cut.bin", "--replay_redirect=f"])
         .exits(1)
-        .tells("record 3: the trace ends within it");
+        .stderr_has("record 3: the trace ends within it");
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn the_page_has_the_figures_of_the_comparison() {
     // A report is not overwritten.
     home.iodyno(&["report", "last", "-o", "report.html"])
         .exits(2)
-        .tells("File exists");
+        .stderr_has("File exists");
     assert_eq!(
         fs::read_to_string(home.work().join("report.html")).unwrap(),
         page
@@ -133,13 +133,13 @@ fn figures_are_drawn_as_pictures() {
     );
     home.iodyno(&["plot", "last", "trials", "-o", "t.pdf"])
         .exits(2)
-        .tells("let it end in `.svg` or `.png`");
+        .stderr_has("let it end in `.svg` or `.png`");
     home.iodyno(&["plot", "last", "telemetry", "-o", "x.svg"])
         .exits(2)
-        .tells("it has no telemetry with at least two samples");
+        .stderr_has("it has no telemetry with at least two samples");
     home.iodyno(&["plot", "last", "curve", "-o", "x.svg"])
         .exits(2)
-        .tells("no axis with at least three numeric values");
+        .stderr_has("no axis with at least three numeric values");
 }
 
 /// A page in a browser after its scripts have run, and the lines of its console. `None` without a browser.
@@ -370,13 +370,13 @@ fn a_run_on_slower_disks_is_a_regression_of_the_history() {
 
     home.iodyno(&["history", "read"])
         .exits(2)
-        .tells("did you mean `reads`?");
+        .stderr_has("did you mean `reads`?");
     home.iodyno(&["history", "reads", "--metric", "iop"])
         .exits(2)
-        .tells("its metrics are");
+        .stderr_has("its metrics are");
     home.iodyno(&["history", "reads", "--where", "rw=write"])
         .exits(2)
-        .tells("meets the conditions");
+        .stderr_has("meets the conditions");
 }
 
 /// The Python programs of a page of the manual.
@@ -392,14 +392,16 @@ fn exported_tables_are_read_by_the_programs_of_the_manual() {
     let home = measured();
     home.iodyno(&["export", "last", "--format", "parquet"])
         .exits(2)
-        .tells("--output");
+        .stderr_has("--output");
     let export = ["export", "last", "--format", "parquet", "-o", "tables"];
-    home.iodyno(&export).succeeds().tells("20 trials written");
+    home.iodyno(&export)
+        .succeeds()
+        .stderr_has("20 trials written");
     // Nothing is replaced, and nothing is left of a failed export.
-    home.iodyno(&export).exits(2).tells("File exists");
+    home.iodyno(&export).exits(2).stderr_has("File exists");
     home.iodyno(&["export", "last", "--format", "parquet", "-o", "no/tables"])
         .exits(2)
-        .tells("no/tables");
+        .stderr_has("no/tables");
     let names = fs::read_dir(home.work()).unwrap().flatten();
     let names: Vec<_> = names
         .map(|entry| entry.file_name().into_string().unwrap())

@@ -21,15 +21,17 @@ fn listing_an_empty_store_is_not_an_error_and_does_not_create_it() {
     let home = Home::new();
     home.iodyno(&["list"])
         .succeeds()
-        .tells("nothing is stored yet");
+        .stderr_has("nothing is stored yet");
     assert_eq!(
         home.iodyno(&["list", "--json"]).succeeds().json(),
         serde_json::json!({"schema": "iodyno.runs/1", "runs": []})
     );
-    home.iodyno(&["show", "last"]).exits(2).tells("no store");
+    home.iodyno(&["show", "last"])
+        .exits(2)
+        .stderr_has("no store");
     home.iodyno(&["list", "--store", "typo.db"])
         .exits(2)
-        .tells("typo.db");
+        .stderr_has("typo.db");
     assert!(!home.store().exists());
 }
 
@@ -106,12 +108,12 @@ fn runs_are_found_by_number_age_and_name() {
     for name in ["3", "last~2", "nonsense"] {
         home.iodyno(&["show", name])
             .exits(2)
-            .tells(name)
-            .tells("iodyno list");
+            .stderr_has(name)
+            .stderr_has("iodyno list");
     }
     home.iodyno(&["show", "mixed"])
         .exits(2)
-        .tells("any of 2 runs");
+        .stderr_has("any of 2 runs");
 }
 
 #[test]
@@ -156,10 +158,10 @@ fn an_exported_run_is_the_same_in_another_store() {
     let home = home_with_runs(1);
     home.iodyno(&["export", "last", "-o", "one.iodyno"])
         .succeeds()
-        .tells("1 trial");
+        .stderr_has("1 trial");
     home.iodyno(&["export", "last", "-o", "one.iodyno"])
         .exits(2)
-        .tells("File exists");
+        .stderr_has("File exists");
     let found = std::fs::metadata(home.work().join("one.iodyno")).unwrap();
     assert_eq!(found.permissions().mode() & 0o777, 0o600);
     let left = std::fs::read_dir(home.work()).unwrap();
@@ -199,7 +201,7 @@ fn a_damaged_export_stores_nothing() {
     for file in ["cut.iodyno", "noise.iodyno"] {
         home.iodyno(&["import", file, "--store", "other.db"])
             .exits(2)
-            .tells("nothing was imported");
+            .stderr_has("nothing was imported");
     }
     assert_eq!(
         home.iodyno(&["list", "--json", "--store", "other.db"])
@@ -226,7 +228,7 @@ fn a_dry_run_shows_the_plan_and_touches_nothing() {
     .prints("/does/not/exist")
     .prints("reader")
     .prints("seed 7")
-    .tells("a run would fail: the target `/does/not/exist` does not exist");
+    .stderr_has("a run would fail: the target `/does/not/exist` does not exist");
     let plan = home
         .iodyno(&["run", "mixed.fio", "-n", "--json", "--seed", "7"])
         .succeeds()
@@ -279,7 +281,7 @@ fn a_dry_run_announces_only_the_loss_of_targets() {
             .succeeds()
     };
     let warning = "`--destroy /dev/vdx` is not a target of this run";
-    let done = planned("a=/no").tells(warning);
+    let done = planned("a=/no").stderr_has(warning);
     assert!(!done.stdout.contains("destroys"), "{}", done.stdout);
     let done = planned("a=/dev/vdx").prints("destroys   the contents of /dev/vdx");
     assert!(!done.stderr.contains("not a target"), "{}", done.stderr);
@@ -313,7 +315,7 @@ fn a_dry_run_says_what_would_be_refused_and_overwritten_and_changes_nothing() {
     std::fs::write(&path, image).unwrap();
     let refused = dry(&[])
         .prints(&target("needs --destroy"))
-        .tells("warning: a run would be refused: cannot write to");
+        .stderr_has("warning: a run would be refused: cannot write to");
     let run = home.iodyno(&["run", "w.fio"]).exits(3);
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let run = words(&run.stderr);
@@ -331,14 +333,14 @@ fn a_dry_run_says_what_would_be_refused_and_overwritten_and_changes_nothing() {
     assert_eq!(plan["targets"][0]["used"], "overwrite");
 
     dry(&["--on", "x=/dev/nosuchdisk"])
-        .tells("a run would fail: the target `/dev/nosuchdisk` does not exist");
+        .stderr_has("a run would fail: the target `/dev/nosuchdisk` does not exist");
     assert!(!Path::new("/dev/nosuchdisk").exists());
     let plan = dry(&["--set", "filename=/dev/nosuchdisk", "--json"]).json();
     assert_eq!(plan["targets"][0]["admission"], "refused");
     home.iodyno(&["fs", "run", "create_empty", "--dir", "/dev", "--dry-run"])
         .succeeds()
         .prints("/dev: would be refused")
-        .tells("a run would be refused: ");
+        .stderr_has("a run would be refused: ");
 }
 
 #[test]
@@ -434,11 +436,11 @@ fn space_for_all_trials_is_checked_before_the_first() {
         let arguments = ["run", "small.fio", "large.fio", "--on", "here=."];
         home.iodyno(&[&arguments[..], &["--rounds", "1"]].concat())
             .exits(3)
-            .tells(told)
-            .tells("are free");
+            .stderr_has(told)
+            .stderr_has("are free");
         home.iodyno(&[&arguments[..], &["--dry-run"]].concat())
             .succeeds()
-            .tells(&format!("warning: a run would fail: {told}"));
+            .stderr_has(&format!("warning: a run would fail: {told}"));
     }
     assert!(!home.work().join("small.0.0").exists());
     assert_eq!(
@@ -470,8 +472,8 @@ fn options_on_the_command_line_have_precedence_over_the_file() {
     }
     home.iodyno(&["run", "mixed.fio", "-n", "--set", "bz=16k", "--set", "rw"])
         .exits(2)
-        .tells("bz")
-        .tells("did you mean");
+        .stderr_has("bz")
+        .stderr_has("did you mean");
 }
 
 #[test]
@@ -492,7 +494,7 @@ fn a_damaged_record_of_a_run_does_not_hide_the_others() {
         let listed = home
             .iodyno(&["list", "--json"])
             .exits(1)
-            .tells("run 2 is damaged");
+            .stderr_has("run 2 is damaged");
         let listed = listed.json();
         for run in [0, 2] {
             assert_eq!(listed["runs"][run], whole["runs"][run], "{damage}");

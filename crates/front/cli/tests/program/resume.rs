@@ -56,8 +56,8 @@ fn permission_to_overwrite_a_device_ends_with_its_invocation() {
     let before = std::fs::read(&device.0).unwrap();
     home.iodyno(&["run", "--resume", "last"])
         .exits(3)
-        .tells("holds ext4")
-        .tells("--destroy");
+        .stderr_has("holds ext4")
+        .stderr_has("--destroy");
     assert!(std::fs::read(&device.0).unwrap() == before);
     resume_and_end(&home, &["--destroy", path]);
     assert!(std::fs::read(&device.0).unwrap() != before);
@@ -78,8 +78,8 @@ fn permission_to_overwrite_a_disk_image_ends_with_its_invocation() {
     let before = std::fs::read(&image).unwrap();
     home.iodyno(&["run", "--resume", "last"])
         .exits(3)
-        .tells("holds qcow image")
-        .tells("--destroy");
+        .stderr_has("holds qcow image")
+        .stderr_has("--destroy");
     assert!(std::fs::read(&image).unwrap() == before);
     resume_and_end(&home, &["--destroy", path]);
     assert!(std::fs::read(&image).unwrap() != before);
@@ -105,15 +105,15 @@ fn an_imported_run_writes_only_to_targets_that_are_named_again() {
     let resume = ["run", "--resume", "last", "--rounds", "2"];
     ours.iodyno(&resume)
         .exits(2)
-        .tells("run 1 was imported")
-        .tells(&format!("uses: {}, for `db`", precious.display()))
-        .tells("add `--on")
-        .tells(&on);
+        .stderr_has("run 1 was imported")
+        .stderr_has(&format!("uses: {}, for `db`", precious.display()))
+        .stderr_has("add `--on")
+        .stderr_has(&on);
     for wrong in ["db=/nowhere", &format!("other={}", precious.display())] {
         ours.iodyno(&[&resume[..], &["--on", wrong]].concat())
             .exits(2)
-            .tells("names nothing of run 1")
-            .tells(wrong);
+            .stderr_has("names nothing of run 1")
+            .stderr_has(wrong);
     }
     assert_eq!(std::fs::read(&precious).unwrap(), before);
     ours.iodyno(&[&resume[..], &["--on", &on]].concat())
@@ -140,9 +140,9 @@ fn a_file_that_replaced_a_target_is_not_changed() {
         std::fs::rename(&other, &path).unwrap();
         home.iodyno(&["run", "--resume", "last"])
             .exits(4)
-            .tells("the target has changed")
-            .tells(name)
-            .tells("inode");
+            .stderr_has("the target has changed")
+            .stderr_has(name)
+            .stderr_has("inode");
         assert!(std::fs::read(&path).unwrap() == before, "{name}");
         // A missing file is created again.
         std::fs::remove_file(&path).unwrap();
@@ -176,7 +176,7 @@ fn a_file_that_took_a_made_up_name_before_a_trial_opened_it_is_not_touched() {
     let _ = std::fs::remove_file(path(first));
     std::fs::create_dir(path(first)).unwrap();
     home.iodyno(&["run", "--resume", "last"])
-        .tells("the target has changed")
-        .tells(&format!("{other}.0.0 was absent, and is a file of 8 bytes"));
+        .stderr_has("the target has changed")
+        .stderr_has(&format!("{other}.0.0 was absent, and is a file of 8 bytes"));
     assert_eq!(std::fs::read(path(other)).unwrap(), b"precious");
 }

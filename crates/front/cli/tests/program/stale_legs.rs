@@ -227,7 +227,7 @@ fn a_copy_of_an_idle_leg_is_refused_after_a_write_whichever_policy_reads() {
     stage.run("cp b.old b");
     mirror(&stage.home, &["status", "a", "b"])
         .exits(1)
-        .tells("`b` is older than the mirror");
+        .stderr_has("`b` is older than the mirror");
     assert_eq!(stage.by_each_policy(), Start::Refused);
 }
 
@@ -245,7 +245,7 @@ fn a_leg_whose_file_is_replaced_by_its_copy_is_dropped_and_copied_to() {
     // The file at its path is another one.
     mirror(&stage.home, &["add", "--leg", "a", "b"])
         .exits(3)
-        .tells("--destroy");
+        .stderr_has("--destroy");
     stop(running);
     assert_eq!(stage.by_each_policy(), Start::Serves);
     stage.is_right();
@@ -765,7 +765,7 @@ fn two_of_three_legs_restored_from_different_moments_are_refused() {
         stage.is_refused();
     }
     let status = mirror(&stage.home, &["status", "a", "b", "c"]).exits(1);
-    status.tells("`b` is older").tells("`c` is older");
+    status.stderr_has("`b` is older").stderr_has("`c` is older");
     // One that is missing does not help the other one.
     assert_eq!(stage.start(&["a", "b"], &["--degraded"]), Start::Refused);
     // Without both, the third one has everything.
@@ -966,7 +966,7 @@ fn a_leg_that_was_restored_before_it_is_taken_back_is_copied_to_completely() {
             let file = std::fs::File::options().write(true).open(small.0.join("b"));
             let file = file.unwrap();
             file.write_all_at(&[7; MIB as usize], 0).unwrap();
-            mirror(&home, &add[..4]).exits(3).tells("--destroy");
+            mirror(&home, &add[..4]).exits(3).stderr_has("--destroy");
         }
         let words = if overwritten { &add[..] } else { &add[..4] };
         mirror(&home, words).prints("was taken back");
@@ -1007,7 +1007,7 @@ fn the_same_legs_are_not_served_twice() {
     }
     let copies = [&words[..], &["--leg", "a2", "--leg", "b2"][..]].concat();
     let refused = stage.home.iodyno(&copies).exits(3);
-    refused.tells("served already");
+    refused.stderr_has("served already");
     stage.write();
     stop(running);
     drop(devices);
@@ -1034,7 +1034,7 @@ fn a_device_on_the_file_of_a_leg_does_not_become_a_leg() {
         ] {
             let change = [change, &[name, "--destroy", name]].concat();
             let refused = mirror(&stage.home, &change).exits(2);
-            refused.tells("are on the same file or device");
+            refused.stderr_has("are on the same file or device");
         }
     }
     stage.write();
@@ -1053,13 +1053,13 @@ fn devices_on_the_same_file_do_not_become_legs_of_a_mirror() {
     };
     let create = ["create", &one.0, &two.0];
     let refused = mirror(&stage.home, &create).exits(2);
-    refused.tells("are on the same file or device");
+    refused.stderr_has("are on the same file or device");
     let add = ["add", "--leg", "a", &one.0];
     mirror(&stage.home, &add).succeeds();
     let add = ["add", "--leg", "a", "--leg", &one.0, &two.0];
     let add = [&add[..], &["--destroy", &two.0]].concat();
     let refused = mirror(&stage.home, &add).exits(2);
-    refused.tells("are on the same file or device");
+    refused.stderr_has("are on the same file or device");
 }
 
 #[test]
@@ -1100,7 +1100,7 @@ fn a_leg_that_was_renamed_is_called_so() {
         &["replace", "--leg", "a", "a", "b1"],
     ] {
         let refused = mirror(&stage.home, change).exits(2);
-        refused.tells("work/b1` is the file of the leg");
+        refused.stderr_has("work/b1` is the file of the leg");
     }
     stop(running);
 }
@@ -1145,14 +1145,15 @@ fn degraded_starts_with_writes_on_both_sides_are_a_split_brain_that_the_hint_res
         stage.write();
         stop(running);
         let status = mirror(&stage.home, &["status", "a", b]).exits(1);
-        status.tells("split brain");
+        status.stderr_has("split brain");
         assert_eq!(stage.starts(), Start::Refused);
         // As the hint says.
         let status = status_of(&stage, b);
         let own = status["legs"].as_array().unwrap().iter();
         let own = own.into_iter().find(|leg| !leg["path"].is_null()).unwrap();
         let uuid = own["uuid"].as_str().unwrap();
-        mirror(&stage.home, &["status", "a", b]).tells(&format!("{uuid} {word} --destroy {word}"));
+        mirror(&stage.home, &["status", "a", b])
+            .stderr_has(&format!("{uuid} {word} --destroy {word}"));
         let replace = ["replace", "--leg", "a", uuid, b, "--destroy", b];
         mirror(&stage.home, &replace).succeeds();
         let running = stage.serve();
@@ -1268,7 +1269,9 @@ fn several_old_legs_return_as_the_hint_says() {
         stage.run(&format!("cp {leg}.old {leg}"));
     }
     let status = mirror(&stage.home, &["status", "a", "b", "c"]).exits(1);
-    status.tells("start the mirror once without these legs, by `iodyno serve mirror --degraded`");
+    status.stderr_has(
+        "start the mirror once without these legs, by `iodyno serve mirror --degraded`",
+    );
     stop(stage.alone("a"));
     let running = stage.serve();
     for leg in ["b", "c"] {
@@ -1290,7 +1293,7 @@ fn a_leg_that_was_renamed_and_back_returns_as_the_hint_says() {
     for change in [&["add", "--leg", "a"][..], &["replace", "--leg", "a", "b"]] {
         let change = [change, &["b", "--destroy", "b"]].concat();
         let refused = mirror(&stage.home, &change).exits(2);
-        refused.tells("remove it and add it again");
+        refused.stderr_has("remove it and add it again");
     }
     mirror(&stage.home, &["remove", "--leg", "a", "b"]).succeeds();
     mirror(&stage.home, &["add", "--leg", "a", "b", "--destroy", "b"]).succeeds();
@@ -1366,7 +1369,7 @@ fn an_old_leg_is_replaced_as_the_hint_says() {
     let own = own.into_iter().find(|leg| !leg["path"].is_null()).unwrap();
     let uuid = own["uuid"].as_str().unwrap();
     let hint = format!("`iodyno mirror replace --degraded --leg … {uuid} b --destroy b`");
-    mirror(&stage.home, &["status", "a", "b"]).tells(&hint);
+    mirror(&stage.home, &["status", "a", "b"]).stderr_has(&hint);
     let words = ["replace", "--degraded", "--leg", "a", uuid];
     let replace = [&words[..], &["b", "--destroy", "b"]].concat();
     mirror(&stage.home, &replace).succeeds();
@@ -1395,8 +1398,8 @@ fn a_leg_in_sync_that_is_missing_is_removed_and_replaced_only_with_degraded() {
         let change = [change, &["--leg", "b", uuid], new].concat();
         let refused = mirror(&stage.home, &change).exits(2);
         refused
-            .tells("in sync and was not given")
-            .tells("--degraded");
+            .stderr_has("in sync and was not given")
+            .stderr_has("--degraded");
         stage.is_refused();
         mirror(&stage.home, &[&change[..], &["--degraded"]].concat()).succeeds();
     }

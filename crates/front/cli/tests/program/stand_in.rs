@@ -59,7 +59,7 @@ fn a_link_or_copy_named_fio_is_fio() {
             assert!(version.starts_with("fio-3."), "{version}");
             assert_eq!(version.lines().count(), 1, "{version}");
         }
-        shell(&home, "fio").exits(1).tells("there is no job");
+        shell(&home, "fio").exits(1).stderr_has("there is no job");
         shell(
             &home,
             "fio --no-store -q --name=t --size=4k --ioengine=null --fsync=1",
@@ -74,7 +74,7 @@ fn a_link_or_copy_named_fio_is_fio() {
             &format!("{job} --rw=write --dedupe_percentage=9 --dedupe_mode=working_set"),
         )
         .succeeds()
-        .tells("`dedupe_mode` is ignored");
+        .stderr_has("`dedupe_mode` is ignored");
         let list = home.iodyno(&["list", "--json"]).succeeds().json();
         let runs = list["runs"].as_array().unwrap();
         assert_eq!(runs.len(), 1);
@@ -109,11 +109,11 @@ fn a_link_named_sysbench_is_sysbench_s_fileio_test() {
     let cpu = shell(&home, "sysbench cpu run")
         .exits(1)
         .prints("sysbench 1.0.")
-        .tells("the test `cpu` is not supported");
+        .stderr_has("the test `cpu` is not supported");
     assert!(!cpu.stderr.contains("file-test-mode"), "{}", cpu.stderr);
     shell(&home, "sysbench fileio --no-store run")
         .exits(1)
-        .tells("belongs directly after");
+        .stderr_has("belongs directly after");
 }
 
 #[test]
@@ -178,9 +178,9 @@ fn a_store_that_cannot_be_opened_is_a_warning() {
         let done = Running::of(command)
             .done()
             .succeeds()
-            .tells("the result is not stored")
-            .tells(words)
-            .tells("--no-store");
+            .stderr_has("the result is not stored")
+            .stderr_has(words)
+            .stderr_has("--no-store");
         assert_eq!(done.json()["jobs"][0]["read"]["total_ios"], 256);
         let mut command =
             home.command(&["fileio", "--file-total-size=1M", "--file-num=4", "prepare"]);
@@ -192,7 +192,7 @@ fn a_store_that_cannot_be_opened_is_a_warning() {
             .done()
             .succeeds()
             .prints("Creating files for the test")
-            .tells("the result is not stored");
+            .stderr_has("the result is not stored");
     }
     assert_eq!(std::fs::read_to_string(text).unwrap(), "not a store\n");
 }
@@ -213,7 +213,7 @@ fn a_home_that_is_read_only_or_full_is_a_warning() {
     let check = |command: Command| {
         let done = Running::of(command).done().succeeds();
         assert_eq!(done.json()["jobs"][0]["write"]["total_ios"], 16);
-        done.tells("the result is not stored");
+        done.stderr_has("the result is not stored");
     };
     let mut command = at(&locked);
     if root() {
@@ -276,7 +276,9 @@ fn without_a_store_nothing_is_stored_and_every_form_is_printed() {
 fn warnings_can_be_silenced() {
     let home = Home::new();
     let warned = [&TINY[..], &["--fsync=1"]].concat();
-    home.iodyno(&fio(&[], &warned)).succeeds().tells("fsync");
+    home.iodyno(&fio(&[], &warned))
+        .succeeds()
+        .stderr_has("fsync");
     for more in [&["-q"][..], &["--quiet"]] {
         for line in [fio(more, &warned), [&fio(&[], &warned), more].concat()] {
             let done = home.iodyno(&line).succeeds();
@@ -289,7 +291,7 @@ fn warnings_can_be_silenced() {
     // Errors are printed, and the missing store is only warned of.
     home.iodyno(&fio(&["-q"], &["--name=t", "--sise=1m"]))
         .exits(1)
-        .tells("sise");
+        .stderr_has("sise");
     let mut command = home.command(&fio(&["-q"], &TINY));
     command.env("IODYNO_STORE", "/proc/none/x.db");
     assert_eq!(Running::of(command).done().succeeds().stderr, "");

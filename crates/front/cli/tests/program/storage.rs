@@ -85,7 +85,7 @@ fn clean_follows_no_link_among_its_journals_and_a_dry_run_writes_nothing() {
         "{}",
         done.stderr
     );
-    done.tells("is not a regular file");
+    done.stderr_has("is not a regular file");
     for (name, text) in precious {
         let now = fs::read_to_string(home.work().join(name)).unwrap();
         assert_eq!(now, text);

@@ -62,22 +62,22 @@ fn a_run_is_renamed_and_deleted_runs_are_named() {
     assert_eq!(alone.stderr, "");
     home.iodyno(&["name", "1", "before"])
         .succeeds()
-        .tells("the name `before` is also that of run 2");
+        .stderr_has("the name `before` is also that of run 2");
     home.iodyno(&["name", "1", "disk"])
         .succeeds()
-        .tells("the name `disk` is also that of runs 3, 4 and 5");
+        .stderr_has("the name `disk` is also that of runs 3, 4 and 5");
     for name in ["7", "last", ""] {
         home.iodyno(&["name", "2", name])
             .exits(2)
-            .tells("cannot be the name");
+            .stderr_has("cannot be the name");
     }
     home.iodyno(&["delete", "before", "9", "last~8"])
         .exits(2)
-        .tells("no run `9`")
-        .tells("no run `last~8`");
+        .stderr_has("no run `9`")
+        .stderr_has("no run `last~8`");
     home.iodyno(&["delete", "8-9"])
         .exits(2)
-        .tells("no run has a number in `8-9`");
+        .stderr_has("no run has a number in `8-9`");
     home.iodyno(&["delete", "before", "3-4", "4"])
         .succeeds()
         .prints("deleted run 2 `before`: completed, 1 trial")
@@ -107,7 +107,7 @@ fn a_run_in_progress_is_not_deleted() {
     running.wait_until_it_measures(&home);
     home.iodyno(&["delete", "1"])
         .exits(2)
-        .tells("run 1 is being carried out by process");
+        .stderr_has("run 1 is being carried out by process");
     running.signal(rustix::process::Signal::INT);
     running.done().exits(130);
     home.iodyno(&["delete", "1"])
@@ -186,7 +186,7 @@ fn dimensions_are_columns_below_the_names_of_runs() {
     compare(&["--baseline", "balanced"]).prints("pristine (run 1)");
     home.iodyno(&["compare", "1", "2", "--cols", "run,rv"])
         .exits(2)
-        .tells("no trial has a dimension `rv`");
+        .stderr_has("no trial has a dimension `rv`");
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn a_table_of_file_operations_is_printed_again() {
     home.iodyno(&["run", "disk.fio", "-q"]).succeeds();
     home.iodyno(&["show", "last", "--format", "fsbench"])
         .exits(2)
-        .tells("workload `disk` has no file operations");
+        .stderr_has("workload `disk` has no file operations");
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn quiet_runs_print_the_verdict_and_every_error() {
     home.file("none.fio", "[t]\nrw=read\nsize=4k\nfilename=/no/such\n");
     home.iodyno(&["run", "none.fio", "-q"])
         .exits(4)
-        .tells("error: ")
+        .stderr_has("error: ")
         .prints("It failed.");
 }
 
@@ -319,8 +319,8 @@ fn errors_name_the_flag_that_was_given() {
     let home = Home::new();
     home.iodyno(&["fs", "run", "create_empty", "--dir", "no/such"])
         .exits(2)
-        .tells("`--dir no/such`: No such file or directory")
-        .tells("mkdir -p no/such");
+        .stderr_has("`--dir no/such`: No such file or directory")
+        .stderr_has("mkdir -p no/such");
     home.file("disk.fio", &job("200us", "randread", "4k"));
     home.iodyno(&[
         "run",
@@ -331,12 +331,13 @@ fn errors_name_the_flag_that_was_given() {
         "blocksize=64k",
     ])
     .exits(2)
-    .tells("`--set bs=4k` and `--set blocksize=64k` set the same option");
+    .stderr_has("`--set bs=4k` and `--set blocksize=64k` set the same option");
     home.file(
         "real.fio",
         "[t]\nfilename=/no/such/file\nrw=write\nbs=4k\nsize=64k\n",
     );
-    home.iodyno(&["run", "real.fio"]).tells("mkdir -p /no/such");
+    home.iodyno(&["run", "real.fio"])
+        .stderr_has("mkdir -p /no/such");
 }
 
 #[test]
@@ -412,7 +413,7 @@ fn a_name_never_stands_for_other_runs() {
         ] {
             home.iodyno(command)
                 .exits(2)
-                .tells("cannot be the name of a run");
+                .stderr_has("cannot be the name of a run");
         }
     }
     assert_eq!(
@@ -456,7 +457,7 @@ fn a_store_is_not_reached_through_a_link_of_another_user() {
     ] {
         home.iodyno(&[&["--store", "link.db"], command].concat())
             .exits(2)
-            .tells("the path is a symlink of user 65534");
+            .stderr_has("the path is a symlink of user 65534");
     }
     std::fs::remove_file(home.work().join("real.db")).unwrap();
     home.iodyno(&["--store", "link.db", "run", "disk.fio", "-q"])
@@ -470,13 +471,13 @@ fn a_store_is_a_path() {
     for store in ["postgres://h/db", "sqlite:///x.db", "http://h"] {
         home.iodyno(&["--store", store, "list"])
             .exits(2)
-            .tells("is not a path");
+            .stderr_has("is not a path");
     }
     assert_eq!(std::fs::read_dir(home.work()).unwrap().count(), 0);
     home.file("disk.fio", &job("200us", "randread", "4k"));
     home.iodyno(&["run", "disk.fio", "--on", "a=s3://bucket"])
         .exits(2)
-        .tells("`s3://` is not a path");
+        .stderr_has("`s3://` is not a path");
 }
 
 #[test]
@@ -494,7 +495,7 @@ fn a_refused_run_is_not_the_last_one() {
     home.iodyno(&refused).exits(3);
     home.iodyno(&["show", "last"])
         .exits(2)
-        .tells("all runs were refused");
+        .stderr_has("all runs were refused");
     home.iodyno(&["run", "disk.fio", "-q"]).succeeds();
     home.iodyno(&refused).exits(3);
     home.iodyno(&["show", "last"]).succeeds().prints("disk");

@@ -150,8 +150,8 @@ fn nothing_is_sampled_if_sampling_is_off() {
     .succeeds();
     home.iodyno(&["show", "last", "--series", "disk"])
         .exits(2)
-        .tells("no series are stored with run 1")
-        .tells("--sample-every 0");
+        .stderr_has("no series are stored with run 1")
+        .stderr_has("--sample-every 0");
 }
 
 #[test]
@@ -183,10 +183,10 @@ fn every_error_of_the_flags_is_reported_with_the_existing_names() {
         (&["doctor", "--for", "1ms"], "500ms"),
         (&["watch", "--once", "--every", "0"], "100ms"),
     ] {
-        home.iodyno(arguments).exits(2).tells(told);
+        home.iodyno(arguments).exits(2).stderr_has(told);
     }
     let both = home.iodyno(&["doctor", "nowhere", "neither"]);
-    both.tells("`nowhere`").tells("No such file");
+    both.stderr_has("`nowhere`").stderr_has("No such file");
 }
 
 /// A process with its own name that keeps a core busy. It is killed when dropped.

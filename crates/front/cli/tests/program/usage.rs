@@ -38,7 +38,9 @@ fn help_is_data_and_a_missing_command_is_bad_usage() {
         !help.stdout.contains("node"),
         "the node's command is hidden"
     );
-    home.iodyno::<&str>(&[]).exits(2).tells("Usage: iodyno");
+    home.iodyno::<&str>(&[])
+        .exits(2)
+        .stderr_has("Usage: iodyno");
     home.iodyno(&["--version"])
         .succeeds()
         .prints(&format!("iodyno {}", env!("CARGO_PKG_VERSION")));
@@ -58,7 +60,7 @@ fn bad_usage_is_reported_on_standard_error_with_exit_code_2() {
         (&["import", "missing.iodyno"], "No such file or directory"),
         (&["--color", "sometimes", "list"], "always"),
     ] {
-        let done = home.iodyno(arguments).exits(2).tells(text);
+        let done = home.iodyno(arguments).exits(2).stderr_has(text);
         assert_eq!(done.stdout, "", "{arguments:?}");
     }
     assert!(!home.store().exists(), "bad usage creates no store");
@@ -70,7 +72,7 @@ fn writes_a_manual_page_for_each_command() {
     home.iodyno(&["man"]).succeeds().prints(".TH iodyno 1");
     let done = home.iodyno(&["man", "pages/man1"]).succeeds();
     let pages = std::fs::read_dir(home.work().join("pages/man1")).unwrap();
-    let done = done.tells(&format!("{} pages", pages.count()));
+    let done = done.stderr_has(&format!("{} pages", pages.count()));
     assert_eq!(done.stdout, "");
     for command in COMMANDS {
         let page = home.work().join(format!("pages/man1/iodyno-{command}.1"));
@@ -88,11 +90,11 @@ fn writes_a_manual_page_for_each_command() {
     std::fs::write(&page, [&b"QFI\xfb\0\0\0\x03"[..], &[0; 1 << 20]].concat()).unwrap();
     home.iodyno(&["man", "pages/man1"])
         .exits(2)
-        .tells("holds qcow image");
+        .stderr_has("holds qcow image");
     home.file("taken", "");
     home.iodyno(&["man", "taken"])
         .exits(2)
-        .tells("cannot create `taken`");
+        .stderr_has("cannot create `taken`");
 }
 
 #[test]
@@ -122,8 +124,8 @@ fn every_error_of_a_command_is_reported_at_once() {
         "/",
     ])
     .exits(2)
-    .tells("--on x=/nowhere")
-    .tells("two configurations are named `y`")
-    .tells("`--on /` has no name");
+    .stderr_has("--on x=/nowhere")
+    .stderr_has("two configurations are named `y`")
+    .stderr_has("`--on /` has no name");
     assert!(!home.store().exists());
 }

@@ -310,10 +310,10 @@ fn a_dry_run_reports_the_rounds_and_whether_they_can_decide() {
         .prints("10 rounds");
     run_two(&home, &["--dry-run", "--rounds", "4"])
         .succeeds()
-        .tells("4 rounds cannot decide");
+        .stderr_has("4 rounds cannot decide");
     run_two(&home, &["--dry-run", "--max-time", "1s"])
         .succeeds()
-        .tells("--max-time");
+        .stderr_has("--max-time");
     let plan = run_two(&home, &["--dry-run", "--json"]).succeeds().json();
     assert_eq!(plan["rounds"], 10);
 }
@@ -481,7 +481,7 @@ fn invalid_questions_are_reported_with_the_valid_names() {
     ] {
         let mut command = vec!["compare", "last"];
         command.extend(arguments);
-        home.iodyno(&command).exits(2).tells(told);
+        home.iodyno(&command).exits(2).stderr_has(told);
     }
     home.iodyno(&[
         "run",
@@ -494,17 +494,17 @@ fn invalid_questions_are_reported_with_the_valid_names() {
         "write.p99",
     ])
     .exits(2)
-    .tells("`--fail-on` requires something to compare")
-    .tells("`--stop-width` requires something to compare")
-    .tells("no job issues `write`");
+    .stderr_has("`--fail-on` requires something to compare")
+    .stderr_has("`--stop-width` requires something to compare")
+    .stderr_has("no job issues `write`");
     run_two(&home, &["--metric", "p99", "--baseline", "quick"])
         .exits(2)
-        .tells("unknown metric in `--metric p99`")
-        .tells("`--baseline quick` is not a workload");
+        .stderr_has("unknown metric in `--metric p99`")
+        .stderr_has("`--baseline quick` is not a workload");
     home.iodyno(&["compare", "last", "nowhere", "nobody"])
         .exits(2)
-        .tells("nowhere")
-        .tells("nobody");
+        .stderr_has("nowhere")
+        .stderr_has("nobody");
 }
 
 /// Each of these options makes two runs differ, and is named as in the job file.
@@ -689,8 +689,8 @@ fn two_configurations_on_one_target_are_reported() {
     };
     for second in ["b=d", "b=link", "b=d/../d"] {
         run(second)
-            .tells("warning: `a` and `b` are the same target")
-            .tells("hint: to measure the noise floor, use one of them with `--aa`");
+            .stderr_has("warning: `a` and `b` are the same target")
+            .stderr_has("hint: to measure the noise floor, use one of them with `--aa`");
     }
     let other = run("b=.");
     assert!(!other.stderr.contains("same target"), "{}", other.stderr);
@@ -710,8 +710,10 @@ fn a_resumed_run_keeps_its_settings_and_can_be_planned() {
     for flag in [&["--seed", "3"][..], &["--aa"], &["--name", "x"]] {
         home.iodyno(&[&["run", "--resume", "last"], flag].concat())
             .exits(2)
-            .tells(&format!("cannot be used with '{}", flag[0]))
-            .tells("A resumed run keeps its settings: leave the flag out, or start a new run.");
+            .stderr_has(&format!("cannot be used with '{}", flag[0]))
+            .stderr_has(
+                "A resumed run keeps its settings: leave the flag out, or start a new run.",
+            );
     }
     home.iodyno(&["run", "--resume", "last", "--rounds", "5", "--dry-run"])
         .succeeds()
@@ -814,8 +816,8 @@ fn a_suite_on_one_target_has_medians_and_is_compared_with_another_run() {
         .prints(own);
     home.iodyno(&["explain", "1"])
         .exits(2)
-        .tells("has one configuration, `default`")
-        .tells("--against OTHER");
+        .stderr_has("has one configuration, `default`")
+        .stderr_has("--against OTHER");
     home.iodyno(&run).succeeds();
     home.iodyno(&["compare", "1", "2"])
         .succeeds()

@@ -136,7 +136,9 @@ fn trimmed_blocks_are_zero_when_they_are_read_back() {
         &["--verify=md5", "--trim_percentage=9", "--trim_backlog=1"],
     ]
     .concat();
-    home.iodyno(&trims).exits(1).tells("`--readonly` was given");
+    home.iodyno(&trims)
+        .exits(1)
+        .stderr_has("`--readonly` was given");
 }
 
 #[test]
@@ -206,7 +208,7 @@ fn every_corruption_after_a_run_is_found_by_a_later_check() {
         );
         home.iodyno(&["run", &required])
             .exits(4)
-            .tells("there is no record of the last writes");
+            .stderr_has("there is no record of the last writes");
     }
 }
 

@@ -87,7 +87,7 @@ fn a_socket_that_is_in_use_is_refused_and_none_is_left() {
     let arguments = ["serve", "mirror", "--leg", "a", "--socket", "s"];
     let arguments = [&arguments[..], &["--vhost-user", "taken"]].concat();
     let refused = home.iodyno(&arguments).exits(2);
-    refused.tells("cannot listen on `taken`");
+    refused.stderr_has("cannot listen on `taken`");
     assert!(!home.work().join("s").exists());
     assert_eq!(
         std::fs::read(home.work().join("taken")).unwrap(),
@@ -152,7 +152,7 @@ fn a_disk_is_written_only_if_it_is_named_and_holds_what_was_written() {
         "--offset_increment=4m",
     ];
     let refused = job(&home, &[], &write).exits(1);
-    refused.tells(&format!("--destroy {}", shell_word(&uri)));
+    refused.stderr_has(&format!("--destroy {}", shell_word(&uri)));
     assert!(data(&legs[0]).iter().all(|byte| *byte == 0));
     let written = job(&home, &["--destroy", &uri, "--output-format=json"], &write);
     let written = written.succeeds().json();
@@ -234,7 +234,7 @@ fn another_server_is_measured_and_verified() {
     // Each clone needs a queue.
     let many = ["--rw=randread", "--numjobs=3", "--size=1m"];
     let refused = job(&home, &[], &many).exits(1);
-    refused.tells("has 2 queues").tells("numjobs");
+    refused.stderr_has("has 2 queues").stderr_has("numjobs");
     server.signal(Signal::TERM);
     server.done();
 }
@@ -244,18 +244,18 @@ fn a_job_whose_server_dies_or_is_missing_ends_with_an_error_that_names_it() {
     let home = Home::new();
     let absent = job(&home, &[], &["--rw=read"]).exits(1);
     absent
-        .tells("cannot connect to `vhost-user-blk:///")
-        .tells("start the server first");
+        .stderr_has("cannot connect to `vhost-user-blk:///")
+        .stderr_has("start the server first");
     for other in ["--uri=nbd://host/", "--uri=vhost-user-blk://v"] {
         let wrong = job(&home, &[], &["--rw=read", other]).exits(1);
-        wrong.tells("vhost-user-blk:///");
+        wrong.stderr_has("vhost-user-blk:///");
     }
     leg(&home, "a", 9);
     mirror(&home, &["create", "a"]).succeeds();
     let server = serve(&home, &["a"], &["--vhost-user", "v"]);
     job(&home, &[], &["--rw=randread", "--bs=1000"])
         .exits(1)
-        .tells("multiple of 512 bytes");
+        .stderr_has("multiple of 512 bytes");
     home.file(
         "job.fio",
         &format!(

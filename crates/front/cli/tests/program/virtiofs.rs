@@ -111,7 +111,7 @@ fn what_a_guest_writes_is_read_on_the_host_and_the_other_way_round() {
     let server = serve(&home, &[]).unwrap();
     let mut verify = write.to_vec();
     verify.push("--verify_only");
-    job(&home, &[], &verify).exits(1).tells("t.3.1");
+    job(&home, &[], &verify).exits(1).stderr_has("t.3.1");
     end(&home, server);
 }
 
@@ -173,8 +173,8 @@ fn files_with_a_file_system_and_links_are_refused_and_stay_as_they_are() {
     let write = ["--rw=write", "--filename=image", "--size=1m"];
     let refused = job(&home, &[], &write).exits(1);
     refused
-        .tells("refusing to write to `virtiofs:///")
-        .tells("--destroy");
+        .stderr_has("refusing to write to `virtiofs:///")
+        .stderr_has("--destroy");
     end(&home, server);
     assert!(fs::read(folder.join("image")).unwrap() == image);
     for (name, why) in [
@@ -185,7 +185,7 @@ fn files_with_a_file_system_and_links_are_refused_and_stay_as_they_are() {
         let server = serve(&home, &[]).unwrap();
         let name = format!("--filename={name}");
         let refused = job(&home, &[], &["--rw=write", "--size=1m", &name]);
-        refused.exits(1).tells(why);
+        refused.exits(1).stderr_has(why);
         end(&home, server);
     }
     assert_eq!(
@@ -205,11 +205,11 @@ fn a_server_that_dies_or_is_missing_is_named() {
     shared(&home);
     let absent = job(&home, &[], &["--rw=read", "--size=1m"]).exits(1);
     absent
-        .tells("cannot connect to `virtiofs:///")
-        .tells("start the server first");
+        .stderr_has("cannot connect to `virtiofs:///")
+        .stderr_has("start the server first");
     for other in ["--uri=nbd://host/", "--uri=virtiofs://v"] {
         let wrong = job(&home, &[], &["--rw=read", "--size=1m", other]).exits(1);
-        wrong.tells("virtiofs:///");
+        wrong.stderr_has("virtiofs:///");
     }
     let Some(server) = serve(&home, &[]) else {
         return;

@@ -241,8 +241,8 @@ fn too_little_memory_for_a_guest_is_reported_before_it_boots() {
     fs::write(&file, text.replace("512MiB", "128MiB")).unwrap();
     home.iodyno(&["run", &file])
         .exits(4)
-        .tells("a guest with 128 MiB of memory has no space for its initramfs of")
-        .tells("set `vm.memory` to at least");
+        .stderr_has("a guest with 128 MiB of memory has no space for its initramfs of")
+        .stderr_has("set `vm.memory` to at least");
 }
 
 #[test]
@@ -515,20 +515,20 @@ fn virtual_machines_that_cannot_be_nodes_are_told_all_at_once() {
     home.file("j.fio", "[j]\nrw=read\nsize=8m\n");
     let run = |flags: &[&str]| home.iodyno(&[&["run", "j.fio"], flags].concat()).exits(2);
     run(&["--node", "a=vm:bsd,cpus=x"])
-        .tells("`bsd` is not a kind of virtual machine")
-        .tells("`cpus=x` is not a number from 1 to 255");
+        .stderr_has("`bsd` is not a kind of virtual machine")
+        .stderr_has("`cpus=x` is not a number from 1 to 255");
     let nodes = ["--node", "a=vm:linux,folder=.", "--node", "b=local"];
     run(&[&nodes[..], &["--on", "d=/tmp"]].concat())
-        .tells("`--node b=local` is not a virtual machine")
-        .tells("`--on d=/tmp` is not a disk of the virtual machines");
-    run(&["--node", "a=vm:linux,folder=."]).tells("no disk of the virtual machines is named");
+        .stderr_has("`--node b=local` is not a virtual machine")
+        .stderr_has("`--on d=/tmp` is not a disk of the virtual machines");
+    run(&["--node", "a=vm:linux,folder=."]).stderr_has("no disk of the virtual machines is named");
     home.file(
         "x.toml",
         "[node.a]\nat = \"vm:linux\"\n[workload.w]\nfio = \"j.fio\"\n",
     );
     home.iodyno(&["run", "x.toml"])
         .exits(2)
-        .tells("`vm:linux` cannot be a node of an experiment");
+        .stderr_has("`vm:linux` cannot be a node of an experiment");
 }
 
 #[test]
@@ -563,7 +563,7 @@ fn a_trial_in_a_guest_whose_clock_is_too_fast_is_refused() {
     if !mark.exists() {
         return skip("the time stamp counter of this host cannot be used");
     }
-    done.tells("times the rate of this host's");
+    done.stderr_has("times the rate of this host's");
     let shown = home.iodyno(&["show", "last", "--json"]).json();
     let outcome = shown["trials"][0]["outcome"].to_string();
     assert!(outcome.contains("its clock runs at"), "{outcome}");

@@ -23,7 +23,7 @@ use super::tools::{kernel, tools};
 use super::{mapped, served, throttle, vm, zfs};
 
 /// The smallest device or file of a ZFS pool, bytes.
-const LEAST_VDEV: u64 = 64 << 20;
+const MIN_VDEV: u64 = 64 << 20;
 
 /// What a layer gives, in words.
 fn in_words(shape: Shape) -> String {
@@ -478,7 +478,7 @@ fn zfs_faults(layer: &ZfsLayer, provision: &Provision) -> Vec<Diagnostic> {
     let is_pool = |one: &&Layer| !matches!(one, Layer::Zfs(zfs) if zfs == layer);
     let below = provision.layers.iter().skip_while(is_pool);
     faults.extend(below.filter_map(|one| match one {
-        Layer::File { size, .. } if *size < LEAST_VDEV => {
+        Layer::File { size, .. } if *size < MIN_VDEV => {
             let message = format!("a file of {} is too small for a ZFS pool", Bytes(*size));
             Some(Diagnostic::error(message).hint("set `file.size` to 64 MiB or more"))
         }

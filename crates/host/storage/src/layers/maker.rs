@@ -88,7 +88,7 @@ impl Maker<'_> {
 }
 
 pub(super) fn no_target(token: &str) -> Diagnostic {
-    Diagnostic::error(format!("there is no target `{token}`"))
+    Diagnostic::error(format!("unknown target `{token}`"))
 }
 
 /// Has the guard admit a device whose content may be replaced.

@@ -24,7 +24,7 @@ const FLAKEY_UNIT_NS: u64 = 1_000_000_000;
 /// The unit of lengths in a table of the device mapper, bytes.
 const SECTOR: u64 = 512;
 /// The longest name of a block device, bytes: `DISK_NAME_LEN` of the kernel without the final zero.
-const LONGEST_NAME: usize = 31;
+const MAX_NAME_LEN: usize = 31;
 /// What mdadm's configuration has to say: the array's device gets its name instead of a number.
 pub(super) const MDADM_SETTINGS: &str = "CREATE names=yes\n";
 
@@ -62,7 +62,7 @@ pub(super) fn faults(layer: &Layer, token: &str) -> Vec<Diagnostic> {
     match layer {
         Layer::Md(_) => {
             let name = array_device(&array_name(token, "99"));
-            let fault = (name.len() > LONGEST_NAME).then(|| {
+            let fault = (name.len() > MAX_NAME_LEN).then(|| {
                 let message = format!("`{token}` is too long for the name of an array");
                 Diagnostic::error(message)
             });

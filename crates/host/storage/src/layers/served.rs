@@ -21,7 +21,7 @@ use super::host_ops::HostOps;
 use super::making::{COMMAND, Making, Storage};
 
 /// The longest path of a unix socket, bytes.
-pub(super) const LONGEST_SOCKET: usize = 107;
+pub(super) const MAX_SOCKET_LEN: usize = 107;
 /// The interval at which a server is waited for.
 const TICK: Duration = Duration::from_millis(10);
 /// How often it is waited for.
@@ -83,9 +83,9 @@ pub(super) fn faults(
     let mut faults = Vec::new();
     let mut no_socket = || {
         let socket = mounts.join("99").join(SOCKET);
-        if socket.as_os_str().len() > LONGEST_SOCKET {
+        if socket.as_os_str().len() > MAX_SOCKET_LEN {
             let message = format!(
-                "the path of the socket `{}` is longer than {LONGEST_SOCKET} bytes",
+                "the path of the socket `{}` is longer than {MAX_SOCKET_LEN} bytes",
                 socket.display()
             );
             faults.push(Diagnostic::error(message).hint("set XDG_STATE_HOME to a shorter path"));

@@ -23,7 +23,7 @@ use super::action::Action;
 use super::host::{Host, word};
 use super::making::Making;
 use super::request::Guest;
-use super::served::{LONGEST_SOCKET, is_installed};
+use super::served::{MAX_SOCKET_LEN, is_installed};
 use super::tools::tools;
 use super::vm_image::{self, QEMU_IMG};
 use super::zfs;
@@ -104,10 +104,10 @@ pub(super) fn faults(
             );
         }
     }
-    if disks_with_storage(vm, below / vm.guests.max(1) as usize).count() > VmDisk::MOST_SERVED
+    if disks_with_storage(vm, below / vm.guests.max(1) as usize).count() > VmDisk::MAX_SERVED
         && vm.disk().interface == DiskInterface::VhostUserBlk
     {
-        let most = VmDisk::MOST_SERVED;
+        let most = VmDisk::MAX_SERVED;
         let message = format!("a guest has at most {most} disks with `vhost-user-blk`");
         fault(message, "lower `file.count`");
     }
@@ -130,9 +130,9 @@ pub(super) fn faults(
         fault(message, "join the group `kvm`, or set `vm.accel` to `tcg`");
     }
     let socket = Machine::socket(&mounts.join("99-99"));
-    if socket.as_os_str().len() > LONGEST_SOCKET {
+    if socket.as_os_str().len() > MAX_SOCKET_LEN {
         let message = format!(
-            "the path of the socket `{}` is longer than {LONGEST_SOCKET} bytes",
+            "the path of the socket `{}` is longer than {MAX_SOCKET_LEN} bytes",
             socket.display()
         );
         fault(message, "set XDG_STATE_HOME to a shorter path");

@@ -17,16 +17,16 @@ use super::pool_text::{PoolReport, Reader};
 /// A report is written in one go: it is complete when no output has followed for this time.
 const COMPLETE_AFTER: Duration = Duration::from_millis(30);
 /// Longest line, bytes; longer ones are discarded.
-const MOST_LINE: usize = 64 << 10;
+const MAX_LINE: usize = 64 << 10;
 
 /// Maximum number of bytes read from a command within [`Pace::window`]: more than the reports of any host. The rest
 /// stays in the pipe.
-pub(super) const MOST_BYTES: usize = 1 << 20;
+pub(super) const MAX_BYTES: usize = 1 << 20;
 /// Size of a read, bytes.
 pub(super) const READ_SIZE: usize = 8192;
 
 /// Maximum number of reports that wait to be used: sampling has stopped for minutes if there are more.
-pub(super) const MOST_REPORTS: usize = 600;
+pub(super) const MAX_REPORTS: usize = 600;
 
 /// zpool's message for an unknown option.
 const UNKNOWN: &str = "invalid option";
@@ -49,7 +49,7 @@ pub(super) struct Pace {
     pub(super) restart: Duration,
     /// How long to wait for a command that closed its output or was killed.
     pub(super) end: Duration,
-    /// The time in which at most [`MOST_BYTES`] are read.
+    /// The time in which at most [`MAX_BYTES`] are read.
     pub(super) window: Duration,
 }
 
@@ -361,7 +361,7 @@ impl Work {
         let latest = *latest;
         spread(&mut reports, state.last_report);
         state.reports.extend(reports);
-        while state.reports.len() > MOST_REPORTS {
+        while state.reports.len() > MAX_REPORTS {
             state.reports.pop_front();
             state.dropped += 1;
         }
@@ -453,7 +453,7 @@ impl ReadLimit {
         if now >= end {
             (self.since, self.bytes) = (Some(now), 0);
         }
-        (self.bytes >= MOST_BYTES).then_some(end)
+        (self.bytes >= MAX_BYTES).then_some(end)
     }
 }
 
@@ -479,7 +479,7 @@ impl Lines {
             begin += end + 1;
         }
         self.rest.drain(..begin);
-        if self.rest.len() > MOST_LINE {
+        if self.rest.len() > MAX_LINE {
             self.rest.clear();
         }
         Some(length)
@@ -497,7 +497,7 @@ mod tests {
         let begin = Instant::now();
         let at = |ms: u64| begin + Duration::from_millis(ms);
         assert_eq!(limit.paused_until(at(0)), None);
-        limit.add(MOST_BYTES - 1);
+        limit.add(MAX_BYTES - 1);
         assert_eq!(limit.paused_until(at(1)), None);
         limit.add(READ_SIZE);
         assert_eq!(limit.paused_until(at(2)), Some(at(1000)));
@@ -505,7 +505,7 @@ mod tests {
         // Then the same amount can be read again; infrequent output never waits.
         for (ms, expected) in [(1000, None), (1500, Some(at(2000))), (9000, None)] {
             assert_eq!(limit.paused_until(at(ms)), expected, "{ms}");
-            limit.add(MOST_BYTES);
+            limit.add(MAX_BYTES);
         }
     }
 }

@@ -13,7 +13,7 @@ use std::array;
 use std::collections::{HashMap, HashSet};
 
 /// Longest chain of ancestors: a longer one is a cycle of reused process ids.
-const MOST_GENERATIONS: usize = 64;
+const MAX_GENERATIONS: usize = 64;
 
 /// A process.
 struct Entry<const N: usize> {
@@ -149,7 +149,7 @@ impl<const N: usize> ProcessTree<N> {
     fn running_from(&self, pid: u32) -> Vec<u32> {
         let mut running = Vec::new();
         let mut next = pid;
-        for _ in 0..MOST_GENERATIONS {
+        for _ in 0..MAX_GENERATIONS {
             let Some(entry) = self.entries.get(&next) else {
                 break;
             };

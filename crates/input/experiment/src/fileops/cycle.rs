@@ -195,7 +195,7 @@ impl StepReader<'_, '_, '_, '_> {
                 Some(near) => format!("did you mean `\"{near}\"`?"),
                 None => format!("there is {}", listed(&names)),
             };
-            let message = format!("there is no set {:?}", of.value);
+            let message = format!("unknown set {:?}", of.value);
             self.report.error(of.at, message, hint);
             return None;
         }

@@ -6,7 +6,7 @@ use crate::document::{LARGEST, listed};
 use iodyno_model::{Action, Arrival, CycleStep, Diagnostic, Job, Operations, Writing};
 use iodyno_units::{Bytes, Nanos};
 
-use super::sets::MOST_FILES;
+use super::sets::MAX_FILES;
 use super::write::total_rate;
 use super::{Described, amounts, check, read};
 
@@ -189,7 +189,7 @@ fn apply_to_job(
     };
     let threads = overrides.threads.unwrap_or(job.clones);
     refuse(
-        !(1..=read::MOST_THREADS).contains(&threads),
+        !(1..=read::MAX_THREADS).contains(&threads),
         "the number of threads is out of range",
         "it is from 1 to 4096",
     );
@@ -250,9 +250,9 @@ fn apply_to_operations(
         let message = format!("a write cannot have {}", Bytes(writing.chunk));
         faults.push(Diagnostic::error(message).hint(read::CHUNKS));
     }
-    if !(1..=read::MOST_SETUP_THREADS).contains(&writing.threads.unwrap_or(1)) {
+    if !(1..=read::MAX_SETUP_THREADS).contains(&writing.threads.unwrap_or(1)) {
         let message = "the number of threads of the set-up is out of range";
-        let hint = format!("it is from 1 to {}", read::MOST_SETUP_THREADS);
+        let hint = format!("it is from 1 to {}", read::MAX_SETUP_THREADS);
         faults.push(Diagnostic::error(message).hint(hint));
     }
     // The sets for changes without a name are determined before anything changes.
@@ -301,10 +301,10 @@ impl Change<'_> {
             None => self.counted(),
         };
         let Some(index) = index else { return };
-        if !(1..=MOST_FILES).contains(&count) {
+        if !(1..=MAX_FILES).contains(&count) {
             let set = &self.operations.sets[index].name;
             let message = format!("set `{set}` cannot have {count} files");
-            self.fault(message, format!("it is from 1 to {MOST_FILES}"));
+            self.fault(message, format!("it is from 1 to {MAX_FILES}"));
         } else if self.first_time((true, index), "number of files") {
             self.operations.sets[index].count = count;
         }

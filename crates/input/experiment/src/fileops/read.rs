@@ -14,10 +14,10 @@ use super::sets::{self, sound_name};
 use super::{Described, amounts, cycle};
 
 /// Maximum number of threads.
-pub(super) const MOST_THREADS: u32 = 4096;
+pub(super) const MAX_THREADS: u32 = 4096;
 
 /// Maximum number of threads that create the files of sets.
-pub(super) const MOST_SETUP_THREADS: u32 = 256;
+pub(super) const MAX_SETUP_THREADS: u32 = 256;
 
 /// The keys before the first `[[…]]`.
 pub(super) const KEYS: [&str; 15] = [
@@ -133,7 +133,7 @@ fn writing(file: &Section<'_>, report: &mut Report<'_>) -> Writing {
         let at = file.key("chunk").unwrap_or_default();
         report.error(at, "`chunk` cannot have this size", CHUNKS);
     }
-    let threads = file.count("setup-threads", (1, u64::from(MOST_SETUP_THREADS)), report);
+    let threads = file.count("setup-threads", (1, u64::from(MAX_SETUP_THREADS)), report);
     Writing {
         chunk: chunk.unwrap_or(Writing::CHUNK),
         threads: threads.map(|found| found.value as u32),
@@ -149,7 +149,7 @@ pub(super) fn is_chunk(bytes: u64) -> bool {
 pub(super) const CHUNKS: &str = "it is a power of two, at most 1MiB";
 
 fn job(name: &str, operations: Operations, file: &Section<'_>, report: &mut Report<'_>) -> Job {
-    let threads = file.count("threads", (1, u64::from(MOST_THREADS)), report);
+    let threads = file.count("threads", (1, u64::from(MAX_THREADS)), report);
     let threads = threads.map_or(1, |found| found.value as u32);
     let percent = file.count("compress-percent", (0, 100), report);
     let mut job = new_job(name, operations);

@@ -8,7 +8,7 @@ use super::check::Places;
 pub(super) const KEYS: [&str; 4] = ["name", "count", "size", "fsync"];
 
 /// Maximum number of files of a set: their numbers have nine digits.
-pub(super) const MOST_FILES: u64 = 1_000_000_000;
+pub(super) const MAX_FILES: u64 = 1_000_000_000;
 
 /// Maximum number of sets, and of steps of a cycle; more is assumed to be a mistake.
 pub(super) const MOST: usize = 256;
@@ -32,7 +32,7 @@ pub(super) fn read(
         let name = section.text("name", report);
         let sound = name.as_ref().map(|name| is_sound(name, &sets, report));
         places.incomplete |= sound != Some(true);
-        let count = section.count("count", (1, MOST_FILES), report);
+        let count = section.count("count", (1, MAX_FILES), report);
         sets.push(FileSet {
             name: name.map(|found| found.value).unwrap_or_default(),
             count: count.map_or(1, |found| found.value),

@@ -78,11 +78,11 @@ impl Overrides {
 /// There is no such option: the similar one, or all of them.
 fn no_option(key: &str) -> String {
     match closest(key, SETTINGS.into_iter()) {
-        Some(near) => format!("there is no option `{key}`; did you mean `{near}`?"),
+        Some(near) => format!("unknown option `{key}`; did you mean `{near}`?"),
         None => {
             let (last, others) = SETTINGS.split_last().expect("a constant");
             let others = others.join(", ");
-            format!("there is no option `{key}`; the options are {others} and {last}")
+            format!("unknown option `{key}`; the options are {others} and {last}")
         }
     }
 }
@@ -184,20 +184,17 @@ mod tests {
     fn every_key_is_a_setting_and_no_other() {
         for key in SETTINGS {
             let why = Overrides::default().set(key, "").err().unwrap_or_default();
-            assert!(!why.contains("there is no option"), "{key}: {why}");
+            assert!(!why.contains("unknown option"), "{key}: {why}");
         }
         let why = |key: &str| Overrides::default().set(key, "4k").unwrap_err();
-        assert_eq!(
-            why("fils"),
-            "there is no option `fils`; did you mean `files`?"
-        );
+        assert_eq!(why("fils"), "unknown option `fils`; did you mean `files`?");
         assert_eq!(
             why("new_file"),
-            "there is no option `new-file`; did you mean `new-file-at`?"
+            "unknown option `new-file`; did you mean `new-file-at`?"
         );
         let all = why("bs");
         assert!(
-            all.starts_with("there is no option `bs`; the options are threads, "),
+            all.starts_with("unknown option `bs`; the options are threads, "),
             "{all}"
         );
         assert!(all.ends_with(", setup-threads and setup"), "{all}");

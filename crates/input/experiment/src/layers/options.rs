@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use iodyno_mirror::shared::MOST_QUEUES;
+use iodyno_mirror::shared::MAX_QUEUES;
 use iodyno_model::{
     DiskInterface, DmTarget, FolderServer, Layer, Limits, MdLayer, MdLevel, MirrorLayer, VmLayer,
     server_command_fault,
@@ -15,7 +15,7 @@ use crate::check::{Keyed, ONE_FOR_EACH};
 use crate::document::Report;
 
 /// Queues of a real mirror; its own thread has another one.
-const REAL_QUEUES: u32 = MOST_QUEUES as u32 - 1;
+const REAL_QUEUES: u32 = MAX_QUEUES as u32 - 1;
 /// The largest sector of a loop device, bytes.
 const SECTOR: u64 = 4096;
 

@@ -189,7 +189,7 @@ fn engine(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
         .hint(instead)),
         Some(Status::Ignored { .. }) | None => {
             let names = engines::ENGINES.iter().map(|engine| engine.name);
-            Err(Problem::error(format!("there is no engine `{name}`")).hint(
+            Err(Problem::error(format!("unknown engine `{name}`")).hint(
                 match closest(name, names) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => "use psync, libaio, io_uring, posixaio or mmap".to_owned(),

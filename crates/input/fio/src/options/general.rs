@@ -9,7 +9,7 @@ use crate::options::{OptionSpec, honoured};
 use crate::value::Value;
 
 /// Maximum number of clones of a job.
-const MOST_CLONES: u32 = 4096;
+const MAX_CLONES: u32 = 4096;
 
 #[rustfmt::skip]
 pub(super) const OPTIONS: &[OptionSpec] = &[
@@ -17,7 +17,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.string().map(|it| draft.name = Some(it.to_owned()))),
     honoured("description", Text, "Free text, stored with the result.", description),
     honoured("numjobs", Count, "Number of clones of the job; each is a thread with its own region and files.",
-        |draft, value| value.count(1, MOST_CLONES).map(|it| draft.job.clones = it)).default("1"),
+        |draft, value| value.count(1, MAX_CLONES).map(|it| draft.job.clones = it)).default("1"),
     honoured("stonewall", Boolean, "Starts when all jobs before it have ended, and starts a new group.",
         |draft, value| value.boolean().map(|it| draft.stonewall = it)).alias(&["wait_for_previous"]),
     honoured("new_group", Boolean, "Starts a new reporting group.",

@@ -86,7 +86,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("prioclass", Count, "I/O priority class: 1 real time, 2 best effort, 3 idle.",
         |draft, value| value.count(0, 3).map(|it| draft.io_class = Some(it as u8))).sets(&["placement.io_priority"]),
     honoured("priohint", Count, "Hint to the device that is part of the priority (Linux 6.6): 1 to 7 ask for a command duration limit.",
-        |draft, value| value.count(0, MOST_HINT).map(|it| draft.job.placement.io_hint = it as u16)).default("0").sets(&["placement.io_hint"]),
+        |draft, value| value.count(0, MAX_HINT).map(|it| draft.job.placement.io_hint = it as u16)).default("0").sets(&["placement.io_hint"]),
     honoured("cmdprio_percentage", Percent, "libaio, io_uring: percentage of ops with a priority of their own; a comma-separated list is for reads and writes.",
         |draft, value| value.spread(&mut draft.op_priorities.percent, |token| value.count_of(token, 0, 100).map(|it| it as u32))).default("0").sets(&["priorities"]),
     honoured("cmdprio_bssplit", Forms(&["64k/50", "64k/25/1/0:64k/75/3/2"]), "The same by block size: `size/percentage`, or with `/class/level` or `/class/level/hint`.",
@@ -96,10 +96,10 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("cmdprio", Count, "Their priority within the class, 0 (highest) to 7.",
         |draft, value| value.spread(&mut draft.op_priorities.level, |token| value.count_of(token, 0, 7).map(|it| it as u8))).default("0"),
     honoured("cmdprio_hint", Count, "Their hint to the device.",
-        |draft, value| value.spread(&mut draft.op_priorities.hint, |token| value.count_of(token, 0, MOST_HINT.into()).map(|it| it as u16))).default("0"),
+        |draft, value| value.spread(&mut draft.op_priorities.hint, |token| value.count_of(token, 0, MAX_HINT.into()).map(|it| it as u16))).default("0"),
 ];
 
-const MOST_HINT: u32 = IoPriority::MOST_HINT as u32;
+const MAX_HINT: u32 = IoPriority::MAX_HINT as u32;
 
 /// The shares of each direction. A share without a priority has that of `cmdprio_class` and `cmdprio`.
 fn cmdprio_bssplit(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
@@ -122,7 +122,7 @@ fn cmdprio_bssplit(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
             let own = (fields.len() >= 4).then_some(IoPriority {
                 class: count(2, 3)? as u8,
                 level: count(3, 7)? as u8,
-                hint: count(4, MOST_HINT)? as u16,
+                hint: count(4, MAX_HINT)? as u16,
             });
             let block = value.count_of(fields[0], 1, 1 << 40)?;
             shares.push((block, count(1, 100)? as u32, own));

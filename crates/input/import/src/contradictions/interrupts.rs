@@ -4,7 +4,7 @@ use super::super::interrupts::{FORM, Judged, SourceCounts, judged};
 use super::source::Source;
 
 /// A source with a smaller share of all interrupts does not count.
-const LEAST_SHARE: f64 = 0.05;
+const MIN_SHARE: f64 = 0.05;
 
 /// What contradicts the statement: the sources that one CPU serves and that have a notable share of all interrupts.
 pub(super) fn against(source: &Source<'_>, line: u32) -> Option<(u32, String)> {
@@ -27,7 +27,7 @@ pub(super) fn against(source: &Source<'_>, line: u32) -> Option<(u32, String)> {
             |it: &SourceCounts| sources.iter().any(|other| it.is_queue_of_the_same(other));
         let alone = sources
             .iter()
-            .filter(|it| it.is_on_one_cpu() && it.total >= LEAST_SHARE * total && !is_queue(it));
+            .filter(|it| it.is_on_one_cpu() && it.total >= MIN_SHARE * total && !is_queue(it));
         let alone: Vec<String> = alone.map(SourceCounts::in_words).collect();
         let shown = || {
             format!(

@@ -157,7 +157,7 @@ impl Source<'_> {
         let breaking: Vec<(u32, f64)> = known.iter().filter(breaks).copied().collect();
         let times: Vec<String> = breaking
             .iter()
-            .take(MOST_PLACES)
+            .take(MAX_PLACES)
             .map(|(_, time)| Nanos(*time as u64).to_string())
             .collect();
         let (line, _) = breaking.first()?;
@@ -221,16 +221,16 @@ fn range(values: impl Iterator<Item = f64>) -> Option<RangeInclusive<f64>> {
 }
 
 /// Lines that are named, at most.
-const MOST_PLACES: usize = 5;
+const MAX_PLACES: usize = 5;
 
 /// `3 trials, lines 15, 18 and 21`.
 fn places(trials: &[(u32, f64)]) -> String {
     let shown: Vec<String> = trials
         .iter()
-        .take(MOST_PLACES)
+        .take(MAX_PLACES)
         .map(|(line, _)| line.to_string())
         .collect();
-    let more = match trials.len() > MOST_PLACES {
+    let more = match trials.len() > MAX_PLACES {
         true => ", …",
         false => "",
     };

@@ -4,7 +4,7 @@ use super::super::context::opens_fence;
 use super::super::lines::Lines;
 
 /// A longer paragraph is not prose.
-const MOST_WORDS: usize = 2000;
+const MAX_WORDS: usize = 2000;
 
 /// A word with its line.
 pub(super) type Word<'t> = (u32, &'t str);
@@ -17,7 +17,7 @@ pub(super) fn sentences<'t>(
 ) {
     let mut paragraph: Vec<Word<'t>> = Vec::new();
     let mut end = |paragraph: &mut Vec<Word<'t>>| {
-        if paragraph.len() <= MOST_WORDS {
+        if paragraph.len() <= MAX_WORDS {
             let ends = |word: &Word| {
                 word.1
                     .trim_end_matches(MARKS)
@@ -49,7 +49,7 @@ pub(super) fn sentences<'t>(
         if item.is_some() || trimmed.starts_with(['#', '=']) || trimmed.starts_with("**") {
             end(&mut paragraph);
         }
-        if paragraph.len() <= MOST_WORDS {
+        if paragraph.len() <= MAX_WORDS {
             let words = item.unwrap_or(trimmed).split_whitespace();
             paragraph.extend(words.map(|word| (number, word)));
         }

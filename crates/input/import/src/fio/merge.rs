@@ -106,7 +106,7 @@ pub(super) fn last_reports(entries: Vec<Entry>) -> Vec<Entry> {
 }
 
 /// The shortest runtime of an interim report, ms: fio's shortest interval is one second, including the start.
-const SHORTEST_INTERIM_MS: f64 = 500.0;
+const MIN_INTERIM_MS: f64 = 500.0;
 
 /// Tolerance between the clock of reports and their runtimes, ms. The last report waits for the final flush; between
 /// short runs, such a wait could be a run of its own.
@@ -142,7 +142,7 @@ fn is_later_report(earlier: &Entry, later: &Entry) -> bool {
         Some(_) => PRINTED_SLACK_MS,
         None => clock_slack_ms(before),
     };
-    before >= SHORTEST_INTERIM_MS && ((after - before) - passed).abs() <= slack
+    before >= MIN_INTERIM_MS && ((after - before) - passed).abs() <= slack
 }
 
 /// Dates are printed in whole seconds. In addition, the process must be the same.
@@ -170,7 +170,7 @@ fn is_next_interim(earlier: &Entry, later: &Entry) -> bool {
         })
         .collect::<Vec<Option<f64>>>()
     };
-    before / 1e6 >= SHORTEST_INTERIM_MS
+    before / 1e6 >= MIN_INTERIM_MS
         && after > before
         // The last report can come before a whole interval has passed; a second short report is a repeated run.
         && after - before <= first + slack

@@ -15,7 +15,7 @@ use crate::lines::Lines;
 const OPS_BEYOND: f64 = 10.0;
 
 /// The lowest percentile that is kept: percentiles below the median are not compared.
-const LEAST_PERCENT: f64 = 50.0;
+const MIN_PERCENT: f64 = 50.0;
 
 /// From this mean size of an op on, bytes, bandwidth is the primary figure of a job.
 const LARGE_OP: f64 = 65_536.0;
@@ -185,7 +185,7 @@ impl Figures<'_> {
         self.add(Metric::time(format!("{name}.mean")), whole.mean, None);
         let percentiles = percentiles.iter().flat_map(|latency| &latency.percentiles);
         for &(percent, ns) in percentiles {
-            if !(LEAST_PERCENT..=100.0).contains(&percent) {
+            if !(MIN_PERCENT..=100.0).contains(&percent) {
                 continue;
             }
             let metric = format!("{name}.p{percent}");

@@ -13,7 +13,7 @@ use super::table::Row;
 const DISAGREE: f64 = 0.05;
 /// A remainder shorter than this, in seconds, is added to the previous second, because rows print their time in whole
 /// seconds.
-const SHORTEST_TAIL: f64 = 0.1;
+const MIN_TAIL: f64 = 0.1;
 
 /// Fills in the series and its remarks.
 pub(super) fn fill(trial: &mut ImportedTrial, rows: &[(u32, Row)], ended: &Ended) {
@@ -49,7 +49,7 @@ fn marks(rows: &[(u32, Row)], ended: &Ended) -> Option<Vec<(f64, f64)>> {
     let before = marks.len().checked_sub(2).map_or(0.0, |at| marks[at].0);
     // A row printed after the end also shows a whole second.
     let within = end < last && end > before;
-    let short = end >= last && end - last < SHORTEST_TAIL && marks.len() > 2;
+    let short = end >= last && end - last < MIN_TAIL && marks.len() > 2;
     if within || short {
         marks.pop();
     }

@@ -1,7 +1,7 @@
 //! The lines of a table of file operations: heads, rows, closing lines.
 
 /// A value with more decimals than this counts as exact.
-const MOST_DECIMALS: usize = 12;
+const MAX_DECIMALS: usize = 12;
 
 /// The kind of a line.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,7 +72,7 @@ impl Printed {
     fn read(word: &str) -> Option<Printed> {
         let decimals = word.split_once('.').map_or(0, |(_, digits)| digits.len());
         // Further digits add no precision.
-        let decimals = decimals.min(MOST_DECIMALS);
+        let decimals = decimals.min(MAX_DECIMALS);
         number(word).map(|value| Printed { value, decimals })
     }
 

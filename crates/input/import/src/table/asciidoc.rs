@@ -1,6 +1,6 @@
 //! AsciiDoc tables: `|===` around cells that begin with a bar, one or several per line.
 
-use super::grid::{Grid, MOST_COLUMNS, Row};
+use super::grid::{Grid, MAX_COLUMNS, Row};
 use crate::lines::Lines;
 
 /// All tables of this form.
@@ -47,7 +47,7 @@ fn grid(lines: &Lines<'_>, start: u32, end: u32) -> Option<Grid> {
         }
     }
     let width = columns(attributes).unwrap_or(on_first_line);
-    if !(2..=MOST_COLUMNS).contains(&width)
+    if !(2..=MAX_COLUMNS).contains(&width)
         || !cells.len().is_multiple_of(width)
         || cells.len() < 2 * width
     {
@@ -97,5 +97,5 @@ fn columns(attributes: &str) -> Option<usize> {
         .split([',', ';'])
         .map(count)
         .fold(0, usize::saturating_add);
-    (1..=MOST_COLUMNS).contains(&columns).then_some(columns)
+    (1..=MAX_COLUMNS).contains(&columns).then_some(columns)
 }

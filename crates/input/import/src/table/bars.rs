@@ -1,6 +1,6 @@
 //! Tables drawn with bars: Markdown, boxes of `+---+`, and bars around several columns.
 
-use super::grid::{Grid, MOST_COLUMNS, Row};
+use super::grid::{Grid, MAX_COLUMNS, Row};
 use super::unit::value;
 use crate::lines::Lines;
 
@@ -82,8 +82,7 @@ fn grid(lines: &Lines<'_>, start: u32, end: u32) -> Option<Grid> {
         rows.iter_mut().for_each(|(_, pieces)| drop(pieces.pop()));
     }
     let width = rows.first()?.1.len();
-    if !(2..=MOST_COLUMNS).contains(&width) || rows.iter().any(|(_, pieces)| pieces.len() != width)
-    {
+    if !(2..=MAX_COLUMNS).contains(&width) || rows.iter().any(|(_, pieces)| pieces.len() != width) {
         return None;
     }
     let is_head = |(_, pieces): &&(u32, Vec<Piece>)| {
@@ -135,7 +134,7 @@ fn add(grid: &mut Grid, over: &[&Piece], cells: &[&Piece]) -> Option<()> {
     let apart = words.iter().all(|words| {
         words.len() == count && words.iter().all(|(_, word)| word.parse::<f64>().is_ok())
     });
-    if !apart || !(2..=MOST_COLUMNS).contains(&count) {
+    if !apart || !(2..=MAX_COLUMNS).contains(&count) {
         grid.heads
             .push(over.iter().map(|piece| clean(&piece.text)).collect());
         for (row, cell) in grid.rows.iter_mut().zip(cells) {

@@ -97,7 +97,7 @@ pub(super) fn is_value(cell: &str) -> bool {
 }
 
 /// The largest number of columns; it bounds the cost of crafted tables.
-pub(super) const MOST_COLUMNS: usize = 500;
+pub(super) const MAX_COLUMNS: usize = 500;
 
 /// The number of lines above and below a table that are examined.
 const LOOK_AROUND: u32 = 5;

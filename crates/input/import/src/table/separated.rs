@@ -1,6 +1,6 @@
 //! Tables without drawing: fields separated by commas, semicolons or tabs, and columns separated by blanks.
 
-use super::grid::{Grid, MOST_COLUMNS, Row, is_value};
+use super::grid::{Grid, MAX_COLUMNS, Row, is_value};
 use super::unit::{Measure, unit_in, value};
 use crate::lines::Lines;
 
@@ -104,7 +104,7 @@ fn grid(lines: &Lines<'_>, start: u32) -> Option<Grid> {
             };
             let first = fields(below);
             let numeric: Vec<bool> = first.iter().map(|cell| value(cell).is_some()).collect();
-            let fits = (2..=MOST_COLUMNS).contains(&width) && named && first.len() == width;
+            let fits = (2..=MAX_COLUMNS).contains(&width) && named && first.len() == width;
             if !fits || !numeric.contains(&true) {
                 return None;
             }

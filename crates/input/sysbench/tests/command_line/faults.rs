@@ -47,23 +47,23 @@ fn errors_have_a_location_and_a_remedy() {
         ),
         (
             "--file-test-mod=rndrd prepare",
-            "--file-test-mod=rndrd | error there is no option `--file-test-mod` | did you mean `--file-test-mode`?",
+            "--file-test-mod=rndrd | error unknown option `--file-test-mod` | did you mean `--file-test-mode`?",
         ),
         (
             "--thread=4 prepare",
-            "--thread=4 | error there is no option `--thread` | did you mean `--threads`?",
+            "--thread=4 | error unknown option `--thread` | did you mean `--threads`?",
         ),
         (
             "--no-validate prepare",
-            "--no-validate | error there is no option `--no-validate` | write `--validate=off`",
+            "--no-validate | error unknown option `--no-validate` | write `--validate=off`",
         ),
         (
             "--store=x prepare",
-            "--store=x | error there is no option `--store` | `--store` belongs before `fileio`",
+            "--store=x | error unknown option `--store` | `--store` belongs before `fileio`",
         ),
         (
             "--qqqqqqqqqq prepare",
-            "--qqqqqqqqqq | error there is no option `--qqqqqqqqqq` | `iodyno fileio help` lists all options",
+            "--qqqqqqqqqq | error unknown option `--qqqqqqqqqq` | `iodyno fileio help` lists all options",
         ),
         (
             "--file-test-mode=seqrdd run",
@@ -211,7 +211,7 @@ fn errors_have_a_location_and_a_remedy() {
         ),
         (
             "-- prepare",
-            "-- | error there is no option `--` | `iodyno fileio help` lists all options",
+            "-- | error unknown option `--` | `iodyno fileio help` lists all options",
         ),
     ] {
         let faults = faults(text);

@@ -29,10 +29,10 @@ const LOOK_NS: u64 = 10_000_000;
 /// Maximum wait, ns.
 const PATIENCE_NS: u64 = 60_000_000_000;
 /// Smallest rise that counts, bytes.
-const LEAST_BYTES: u64 = 1 << 20;
+const MIN_BYTES: u64 = 1 << 20;
 /// Smallest rise that counts, inodes. XFS and ZFS derive the number of free inodes from the free space, up to this
-/// number from [`LEAST_BYTES`].
-const LEAST_INODES: u64 = 4096;
+/// number from [`MIN_BYTES`].
+const MIN_INODES: u64 = 4096;
 /// The tolerance is at least the content of the sets divided by this number.
 const SHARE: u64 = 1000;
 
@@ -100,8 +100,8 @@ impl Rises {
         let inodes = held(&|set| set.count);
         Rises {
             tolerance: Free {
-                bytes: LEAST_BYTES.max(bytes / SHARE),
-                inodes: LEAST_INODES.max(inodes / SHARE),
+                bytes: MIN_BYTES.max(bytes / SHARE),
+                inodes: MIN_INODES.max(inodes / SHARE),
             },
             most: None,
         }
@@ -276,8 +276,8 @@ mod tests {
         let check = |sets: &[FileSet], bytes, inodes| {
             assert_eq!(Rises::beyond(sets).tolerance, Free { bytes, inodes });
         };
-        check(&[], LEAST_BYTES, LEAST_INODES);
-        check(&[set(1000, 1000), set(5, 5)], LEAST_BYTES, LEAST_INODES);
+        check(&[], MIN_BYTES, MIN_INODES);
+        check(&[set(1000, 1000), set(5, 5)], MIN_BYTES, MIN_INODES);
         check(&[set(10_000_000, 2000)], 20_000_000, 10_000);
         check(&[set(u64::MAX, u64::MAX)], u64::MAX / 1000, u64::MAX / 1000);
     }

@@ -3,7 +3,7 @@
 use rand::{Rng, RngExt};
 
 /// The largest number of blocks that a map is kept of; it takes about 1 bit for each.
-const MOST_BLOCKS: u64 = 1 << 32;
+const MAX_BLOCKS: u64 = 1 << 32;
 
 /// The blocks of a region. Each is used once per pass.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct BlockMap {
 impl BlockMap {
     /// A map of `count` unused blocks; `None` for 0 blocks, or more than the limit of a map.
     pub(super) fn new(count: u64) -> Option<BlockMap> {
-        if !(1..=MOST_BLOCKS).contains(&count) {
+        if !(1..=MAX_BLOCKS).contains(&count) {
             return None;
         }
         let mut levels = Vec::new();
@@ -139,6 +139,6 @@ mod tests {
     #[test]
     fn there_is_no_map_of_nothing_or_of_too_much() {
         assert!(BlockMap::new(0).is_none());
-        assert!(BlockMap::new(MOST_BLOCKS + 1).is_none());
+        assert!(BlockMap::new(MAX_BLOCKS + 1).is_none());
     }
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use super::{Builder, Elapsed, ParsedOp, Trace, TraceError, TracedKind, TracedName, at, unread};
 
 /// The longest line, bytes. fio's own buffer has this length.
-const LONGEST_LINE: usize = 4096;
+const MAX_LINE_LEN: usize = 4096;
 const LINE: &str = "line";
 const CORRECT: &str = "correct the trace";
 
@@ -123,11 +123,11 @@ pub(super) fn read(mut input: impl BufRead, mut builder: Builder<'_>) -> Result<
 /// The next line; `false` at the end.
 fn next(input: &mut impl BufRead, line: &mut Vec<u8>, number: u64) -> Result<bool, TraceError> {
     line.clear();
-    std::io::Read::take(&mut *input, LONGEST_LINE as u64 + 1)
+    std::io::Read::take(&mut *input, MAX_LINE_LEN as u64 + 1)
         .read_until(b'\n', line)
         .map_err(|error| unread(format!("{LINE} {number}: "), &error))?;
-    if line.len() > LONGEST_LINE {
-        let what = format!("it is longer than {LONGEST_LINE} bytes");
+    if line.len() > MAX_LINE_LEN {
+        let what = format!("it is longer than {MAX_LINE_LEN} bytes");
         return Err(at(LINE, number, what, CORRECT));
     }
     Ok(!line.is_empty())

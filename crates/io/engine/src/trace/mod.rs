@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use iodyno_model::{Direction, Replay};
 
 /// The longest read or write of a trace, bytes: it needs a buffer of its length.
-pub const LONGEST_TRANSFER: u64 = 1 << 30;
+pub const MAX_TRANSFER: u64 = 1 << 30;
 /// The number of files that a trace may use.
-const MOST_FILES: usize = 1 << 16;
+const MAX_FILES: usize = 1 << 16;
 /// Marks an op without its own time.
 const AT_ONCE: u64 = u64::MAX;
 
@@ -239,8 +239,8 @@ impl<'a> Builder<'a> {
         if let Some(number) = self.known.get(&name) {
             return Ok(*number);
         }
-        if self.names.len() == MOST_FILES {
-            let message = format!("a trace may use at most {MOST_FILES} files");
+        if self.names.len() == MAX_FILES {
+            let message = format!("a trace may use at most {MAX_FILES} files");
             return Err((message, "split the trace"));
         }
         self.known.insert(name.clone(), self.names.len());
@@ -304,7 +304,7 @@ impl<'a> Builder<'a> {
         const HINT: &str = "correct the trace";
         let longest = match op.kind {
             TracedKind::Trim => u32::MAX.into(),
-            _ => LONGEST_TRANSFER,
+            _ => MAX_TRANSFER,
         };
         if op.length == 0 {
             return Err(("its length is 0".to_owned(), HINT));

@@ -35,7 +35,7 @@ const VERSION: u8 = 0x81;
 /// The bit in the nanoseconds that marks headers of iodyno.
 const OURS: u32 = 1 << 31;
 /// Length of the longest checksum, bytes.
-const LONGEST_SUM: usize = 128;
+const MAX_SUM: usize = 128;
 
 /// The layout of the header without its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,13 +214,13 @@ pub(crate) fn same(one: u16, other: u16) -> bool {
 /// A checksum in the form of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sum {
-    bytes: [u8; LONGEST_SUM],
+    bytes: [u8; MAX_SUM],
     length: usize,
 }
 
 impl Sum {
     fn of_bytes(sum: &[u8]) -> Sum {
-        let mut bytes = [0; LONGEST_SUM];
+        let mut bytes = [0; MAX_SUM];
         bytes[..sum.len()].copy_from_slice(sum);
         Sum {
             bytes,

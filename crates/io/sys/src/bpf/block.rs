@@ -24,7 +24,7 @@ use iodyno_model::BLOCK_BINS as BINS;
 use thiserror::Error;
 
 /// The most devices that can be traced at once.
-pub const MOST_DEVICES: usize = 8;
+pub const MAX_DEVICES: usize = 8;
 /// Hardware queues of a device, and requests in flight in each: others are not seen.
 const QUEUES_BITS: i32 = 8;
 const TAGS_BITS: i32 = 10;
@@ -114,7 +114,7 @@ pub enum TraceError {
     #[error("block devices cannot be traced: {0}")]
     Failed(io::Error),
     /// There are too many devices.
-    #[error("{0} block devices cannot be traced at once; at most {MOST_DEVICES} can")]
+    #[error("{0} block devices cannot be traced at once; at most {MAX_DEVICES} can")]
     TooMany(usize),
 }
 
@@ -178,7 +178,7 @@ impl BlockTrace {
     /// # Errors
     /// A missing permission; a kernel without the tracepoints; no devices, or too many.
     pub fn begin(devices: &[Device]) -> Result<BlockTrace, TraceError> {
-        if devices.len() > MOST_DEVICES {
+        if devices.len() > MAX_DEVICES {
             return Err(TraceError::TooMany(devices.len()));
         }
         let btf = Btf::parse(&std::fs::read(TYPES).map_err(TraceError::NoTypes)?)?;

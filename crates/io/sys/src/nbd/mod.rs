@@ -18,9 +18,9 @@ pub use backend::NbdBackend;
 use wire::*;
 
 /// The longest data of a reply to an option, bytes.
-const MOST_DATA: u32 = 64 << 10;
+const MAX_DATA: u32 = 64 << 10;
 /// The most replies to an option before disconnecting.
-const MOST_REPLIES: u32 = 64;
+const MAX_REPLIES: u32 = 64;
 
 /// The export as described by the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,7 +176,7 @@ fn export_of(stream: &mut (impl Read + Write), name: &str) -> io::Result<Export>
         length,
         flags,
         smallest: 1,
-        longest: MOST_BYTES,
+        longest: MAX_BYTES,
     })
 }
 
@@ -192,9 +192,9 @@ fn go(stream: &mut (impl Read + Write), name: &str) -> io::Result<Option<Export>
         length: u64::MAX,
         flags: 0,
         smallest: 1,
-        longest: MOST_BYTES,
+        longest: MAX_BYTES,
     };
-    for _ in 0..MOST_REPLIES {
+    for _ in 0..MAX_REPLIES {
         if u64::from_be_bytes(read(stream)?) != OPTION_REPLY
             || u32::from_be_bytes(read(stream)?) != OPT_GO
         {
@@ -202,7 +202,7 @@ fn go(stream: &mut (impl Read + Write), name: &str) -> io::Result<Option<Export>
         }
         let kind = u32::from_be_bytes(read(stream)?);
         let length = u32::from_be_bytes(read(stream)?);
-        if length > MOST_DATA {
+        if length > MAX_DATA {
             return Err(broken("the answer to an option is too long"));
         }
         let mut data = vec![0; length as usize];

@@ -91,7 +91,7 @@ pub const CMD_TRIM: u16 = 4;
 pub const CMD_WRITE_ZEROES: u16 = 6;
 
 /// The longest request of clients that got no limit, bytes.
-pub const MOST_BYTES: u32 = 32 << 20;
+pub const MAX_BYTES: u32 = 32 << 20;
 
 /// Length of a request's header, bytes.
 pub const REQUEST_BYTES: usize = 28;

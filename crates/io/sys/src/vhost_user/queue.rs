@@ -16,7 +16,7 @@ use super::ring::{Part, Places, Ring};
 use crate::memory::SharedMemory;
 
 /// Descriptors of a ring that servers accept.
-pub(super) const MOST_DESCRIPTORS: u16 = 1024;
+pub(super) const MAX_DESCRIPTORS: u16 = 1024;
 
 /// A queue that is set up.
 #[derive(Debug)]
@@ -101,10 +101,10 @@ impl Queue {
     pub(super) fn new(link: &Link, number: u32, slots: u32, chain: u16) -> io::Result<Queue> {
         let indirect = link.features & super::link::F_INDIRECT != 0;
         let too_many = || io::Error::other(format!("{slots} requests do not fit in a ring"));
-        let places = Places::new(0, slots, chain, indirect, MOST_DESCRIPTORS);
+        let places = Places::new(0, slots, chain, indirect, MAX_DESCRIPTORS);
         let length = places.ok_or_else(too_many)?.length();
         let start = link.memory.take(length)?.as_ptr().expose_provenance() as u64;
-        let places = Places::new(start, slots, chain, indirect, MOST_DESCRIPTORS);
+        let places = Places::new(start, slots, chain, indirect, MAX_DESCRIPTORS);
         let places = places.ok_or_else(too_many)?;
         let (kick, call) = (event()?, event()?);
         link.queue(number, &places, &kick, &call)?;

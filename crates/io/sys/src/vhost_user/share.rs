@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::fuse::{self, Caller, Entry, Reply};
 use super::link::{Device, Link, broken};
-use super::queue::{MOST_DESCRIPTORS, Queue, QueueUser};
+use super::queue::{MAX_DESCRIPTORS, Queue, QueueUser};
 use crate::BackendError;
 use crate::memory::{SharedMemory, SharedPart};
 
@@ -123,8 +123,8 @@ impl Share {
         };
         // Without indirect descriptors, a request uses that many ring entries.
         let slots = match link.features & super::link::F_INDIRECT {
-            0 => u32::from(MOST_DESCRIPTORS / CHAIN),
-            _ => u32::from(MOST_DESCRIPTORS),
+            0 => u32::from(MAX_DESCRIPTORS / CHAIN),
+            _ => u32::from(MAX_DESCRIPTORS),
         };
         let first = Queue::new(&link, FIRST_QUEUE, 16, CHAIN).map_err(failed)?;
         // More are of no use than there are clones on a large host.

@@ -14,11 +14,11 @@ use super::ops;
 const FACTOR: f64 = 3.0;
 
 /// Minimum number of ops in each second. With fewer, a single stalled op changes the rate of a second.
-const LEAST_OPS: f64 = 1000.0;
+const MIN_OPS: f64 = 1000.0;
 
 /// Minimum share of either part in the time or in the ops. One slow first second of a long trial does not
 /// explain its completion time.
-const LEAST_SHARE: f64 = 0.05;
+const MIN_SHARE: f64 = 0.05;
 
 /// Splits a series at its jumps; either side has at least `least_seconds` points. A second that contains a jump
 /// belongs to neither side and is left out.
@@ -27,7 +27,7 @@ pub(super) fn segments(points: &[&Point], least_seconds: usize) -> Vec<Segment> 
         start: 0,
         end: points.len(),
     };
-    let least = Share::of(points, whole).times(LEAST_SHARE);
+    let least = Share::of(points, whole).times(MIN_SHARE);
     let mut found = Vec::new();
     let mut open = vec![whole];
     // The right part is pushed first, so that the left one is processed first and the result is in order.
@@ -95,7 +95,7 @@ impl Extremes {
 /// Ratio between the sides; 0 if the jump is not certain.
 fn apart(left: Extremes, right: Extremes) -> f64 {
     let factor = (right.slowest / left.fastest).max(left.slowest / right.fastest);
-    let counted = left.fewest_ops.min(right.fewest_ops) >= LEAST_OPS;
+    let counted = left.fewest_ops.min(right.fewest_ops) >= MIN_OPS;
     match counted && factor >= FACTOR {
         true => factor,
         false => 0.0,

@@ -6,7 +6,7 @@ use iodyno_stats::{ChangePointOptions, change_points};
 use super::spread::{mean, middle};
 
 /// The smallest change of level that is reported, as a fraction of the smaller level.
-const LEAST_CHANGE: f64 = 0.05;
+const MIN_CHANGE: f64 = 0.05;
 
 /// For a trial with a fixed duration, levels within this fraction of their mean count as one: SNIA's range.
 const LEVEL_RANGE: f64 = 0.20;
@@ -40,7 +40,7 @@ const OUTLIER: f64 = 3.0;
 /// would widen the distribution and hide changes.
 pub(super) fn within(rates: &[f64], segment: Segment) -> Vec<Segment> {
     let options = ChangePointOptions {
-        min_change: LEAST_CHANGE,
+        min_change: MIN_CHANGE,
         ..ChangePointOptions::default()
     };
     match change_points(&without_outliers(segment.of(rates)), &options) {

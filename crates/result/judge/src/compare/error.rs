@@ -104,13 +104,13 @@ fn lines(faults: &[QuestionError]) -> String {
 }
 
 /// A list longer than this is shown as a count.
-const MOST_NAMES: usize = 40;
+const MAX_NAMES: usize = 40;
 
 fn list(names: &[String]) -> impl fmt::Display {
-    let shown: Vec<&str> = names.iter().take(MOST_NAMES).map(String::as_str).collect();
+    let shown: Vec<&str> = names.iter().take(MAX_NAMES).map(String::as_str).collect();
     match names.len() {
         0 => "none".to_owned(),
-        n if n > MOST_NAMES => format!("{} and {} more", shown.join(", "), n - MOST_NAMES),
+        n if n > MAX_NAMES => format!("{} and {} more", shown.join(", "), n - MAX_NAMES),
         _ => shown.join(", "),
     }
 }

@@ -10,7 +10,7 @@ use thiserror::Error;
 use iodyno_units::counted;
 
 /// Minimum number of rounds of a planned run: with fewer, one outlier decides.
-const FEWEST_ROUNDS: u32 = 10;
+const MIN_ROUNDS: u32 = 10;
 
 /// This number of rounds cannot show any difference.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
@@ -38,7 +38,7 @@ pub struct TooFewRounds {
 /// Default number of rounds of a run: the smallest n with 2/2ⁿ < α/m for m = `primaries` comparisons, and at
 /// least 10. An α outside (0, 1) counts as 0.05.
 pub fn default_rounds(primaries: u32, alpha: f64) -> u32 {
-    least(primaries, alpha).max(FEWEST_ROUNDS)
+    least(primaries, alpha).max(MIN_ROUNDS)
 }
 
 /// Whether this number of rounds could show any difference, by the signed-rank test with Holm's correction over
@@ -59,7 +59,7 @@ pub fn can_decide(rounds: u32, primaries: u32, alpha: f64) -> Result<(), TooFewR
 
 fn least(primaries: u32, alpha: f64) -> u32 {
     // Fails only for an α outside its range.
-    least_rounds(primaries as usize, sound(alpha)).map_or(FEWEST_ROUNDS, |least| least as u32)
+    least_rounds(primaries as usize, sound(alpha)).map_or(MIN_ROUNDS, |least| least as u32)
 }
 
 fn sound(alpha: f64) -> f64 {

@@ -10,7 +10,7 @@ use CheckState::{Fine, Note, Unfit, Unknown};
 use iodyno_model::ordered::entry;
 
 /// Below this rate per second the distribution of interrupts is random.
-const LEAST_INTERRUPTS: f64 = 1000.0;
+const MIN_INTERRUPTS: f64 = 1000.0;
 
 pub(super) fn checks(environment: &Environment, telemetry: &Telemetry) -> Vec<Check> {
     vec![
@@ -154,7 +154,7 @@ fn interrupts(environment: &Environment, telemetry: &Telemetry) -> Check {
             rule,
         ),
         (1, _) => check(name, Fine, "one CPU", rule),
-        (cpus, Some(_)) if rate < LEAST_INTERRUPTS => check(
+        (cpus, Some(_)) if rate < MIN_INTERRUPTS => check(
             name,
             Unknown,
             format!(

@@ -202,12 +202,12 @@ fn grows(contrast: &Contrast) -> bool {
 }
 
 /// A smaller ratio is not worth a line.
-const LEAST_RATIO: f64 = 1.05;
+const MIN_RATIO: f64 = 1.05;
 
 /// Whether the difference is large enough to be named.
 pub(super) fn is_notable(contrast: &Contrast) -> bool {
     contrast.change.is_some_and(|change| match change {
-        Change::Ratio(ratio) => ratio.value.max(ratio.value.recip()) >= LEAST_RATIO,
+        Change::Ratio(ratio) => ratio.value.max(ratio.value.recip()) >= MIN_RATIO,
         Change::Difference(difference) => difference.value != 0.0,
     })
 }

@@ -10,10 +10,10 @@ use iodyno_stats::{
 use super::quantity::Quantity;
 
 /// Fewer trials of a side give no correlation.
-const LEAST_FOR_CORRELATION: usize = 5;
+const MIN_FOR_CORRELATION: usize = 5;
 
 /// With fewer rounds, the same direction in all of them is nothing.
-const LEAST_AGREEING: u32 = 3;
+const MIN_AGREEING: u32 = 3;
 
 /// The values of a quantity on both sides; if `paired`, in the order of the rounds.
 #[derive(Debug, Clone)]
@@ -123,7 +123,7 @@ impl Values {
     }
 
     fn within(&self) -> (Option<f64>, Option<f64>) {
-        let of = |metric: &[f64], values: &[f64]| match values.len() >= LEAST_FOR_CORRELATION {
+        let of = |metric: &[f64], values: &[f64]| match values.len() >= MIN_FOR_CORRELATION {
             true => rank_correlation(metric, values).ok().flatten(),
             false => None,
         };
@@ -216,7 +216,7 @@ pub(super) fn tested(values: &[Values], pairing: Pairing, alpha: f64) -> Tested 
         let agreeing = values.agreeing(paired, change);
         // Rounds without a change do not count for the test; if they are most, nothing is named.
         let most_agree = agreeing.0 * 2 > agreeing.1;
-        let all_agree = agreeing.0 == agreeing.1 && n.min(m) as u32 >= LEAST_AGREEING;
+        let all_agree = agreeing.0 == agreeing.1 && n.min(m) as u32 >= MIN_AGREEING;
         let contrast = Contrast {
             name: values.quantity.name(),
             words: values.quantity.words(),

@@ -37,7 +37,7 @@ use quantity::{Quantity, SERIES};
 use split::{Contribution, Frame, Mode, Part, contributions, parts};
 
 /// A smaller contribution to the logarithm of the ratio is not a term.
-const LEAST_CONTRIBUTION: f64 = 0.005;
+const MIN_CONTRIBUTION: f64 = 0.005;
 
 /// Explains every row and candidate of a comparison by the row's first metric. `costs` has those of each observation,
 /// in the same order; `None`: imported trials, or trials without ops.
@@ -244,7 +244,7 @@ impl Sides<'_> {
                 .change
                 .map_or(1.0 - self.alpha, |change| level_of(&change));
             let own = self.estimate(&amounts(&rounds, *quantity), level);
-            if own.value.abs() < LEAST_CONTRIBUTION {
+            if own.value.abs() < MIN_CONTRIBUTION {
                 continue;
             }
             let mut contrast = contrast.clone();
@@ -352,9 +352,9 @@ impl Sides<'_> {
         match self.pairing {
             Pairing::Paired => first.iter().zip(second).map(of_pair).collect(),
             Pairing::Unpaired | Pairing::Runs => {
-                let pairs = first.iter().take(MOST_A_SIDE);
+                let pairs = first.iter().take(MAX_PER_SIDE);
                 let pairs = pairs.flat_map(|one| {
-                    let others = second.iter().take(MOST_A_SIDE);
+                    let others = second.iter().take(MAX_PER_SIDE);
                     others.map(move |other| (one, other))
                 });
                 pairs.map(of_pair).collect()
@@ -410,7 +410,7 @@ impl Sides<'_> {
 }
 
 /// Of more unpaired trials of a side, the first ones give the parts of the ratio: their number of pairs is its square.
-const MOST_A_SIDE: usize = 100;
+const MAX_PER_SIDE: usize = 100;
 
 /// The parts of a trial's time, and the factors of its speed beside it.
 type Split = (Vec<Part>, Vec<(Quantity, f64)>);

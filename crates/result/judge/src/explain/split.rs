@@ -371,7 +371,7 @@ fn device_parts(costs: &Costs, mode: Mode) -> Vec<Part> {
 }
 
 /// Requests and bytes of other processes below this share of the device's are not told from those of the jobs.
-const LEAST_OTHERS: f64 = 0.1;
+const MIN_OTHERS: f64 = 0.1;
 
 /// The share of a device's requests that are those of the jobs: an op does not wait for requests of other processes
 /// themselves. Their bytes are known and not their number: the jobs' requests are taken to be as large as their ops, if
@@ -380,7 +380,7 @@ fn own_requests(costs: &Costs, kind: usize) -> f64 {
     let lowest = costs.lowest.unwrap_or_default();
     let others = costs.others_at_devices().filter(|_| kind < 2);
     let others = others.map_or(0.0, |all| all[kind]);
-    if kind > 1 || costs.bytes[kind] <= 0.0 || others < LEAST_OTHERS * lowest.bytes[kind] {
+    if kind > 1 || costs.bytes[kind] <= 0.0 || others < MIN_OTHERS * lowest.bytes[kind] {
         return 1.0;
     }
     let mean = lowest.bytes[kind] / lowest.requests[kind];

@@ -20,7 +20,7 @@ const SERVED_SHARE: f64 = 0.9;
 const ALL_SERVED_SHARE: f64 = 0.1;
 
 /// With fewer bytes no conclusion is possible: a few pages can be in any cache.
-const LEAST_BYTES: u64 = 1 << 20;
+const MIN_BYTES: u64 = 1 << 20;
 
 /// Up to this fraction of memory the kernel lets writes be, without any in the background: half of its default
 /// (vm.dirty_background_ratio).
@@ -53,7 +53,7 @@ fn share(evidence: &Evidence, direction: Direction) -> Option<f64> {
     let shares = &evidence.summary.shares;
     shares
         .iter()
-        .find(|share| share.direction == direction && share.job_bytes >= LEAST_BYTES)
+        .find(|share| share.direction == direction && share.job_bytes >= MIN_BYTES)
         .map(|share| share.caused_ratio())
 }
 
@@ -112,7 +112,7 @@ fn never_synced(evidence: &Evidence) -> Option<Finding> {
     let memory = evidence.trial.parts.iter();
     let memory = memory.map(|part| part.environment.memory.usable()).min()?;
     let dirty = written.min(region);
-    if written < LEAST_BYTES
+    if written < MIN_BYTES
         || kind(evidence.workload, evidence.trial) != Kind::Finite
         || !writers.iter().all(|(_, job)| leaves_dirty(job))
         || !on_page_cache(evidence)

@@ -25,13 +25,13 @@ const FLAT_PERCENT: f64 = 2.0;
 const SCATTER_PERCENT: f64 = 5.0;
 
 /// In this percentage of the seconds: the others had burst credit, or less work.
-const MOST_PERCENT: f64 = 60.0;
+const MAX_PERCENT: f64 = 60.0;
 
 /// Minimum number of such seconds: a few can have similar rates by chance.
-const LEAST_SECONDS: usize = 10;
+const MIN_SECONDS: usize = 10;
 
 /// The same as a duration, ns.
-const LEAST_NS: u64 = LEAST_SECONDS as u64 * 1_000_000_000;
+const MIN_NS: u64 = MIN_SECONDS as u64 * 1_000_000_000;
 
 /// The device had I/O in flight for this percentage of the time; with less, something else limited the rate.
 const BUSY_PERCENT: f64 = 95.0;
@@ -175,8 +175,8 @@ fn at(
     let middle = middle(rate)?;
     let even = |second: &&Second| (rate(second) / middle - 1.0).abs() * 100.0 <= reach;
     let even: Vec<&Second> = seconds.iter().filter(even).collect();
-    let most = even.len() as f64 * 100.0 >= MOST_PERCENT * seconds.len() as f64;
-    if even.len() < LEAST_SECONDS || !most || middle < least {
+    let most = even.len() as f64 * 100.0 >= MAX_PERCENT * seconds.len() as f64;
+    if even.len() < MIN_SECONDS || !most || middle < least {
         return None;
     }
     let mean = |value: fn(&Second) -> f64| {
@@ -216,7 +216,7 @@ fn capped(device: &DeviceUse, limit: &Limit, seconds: usize) -> Finding {
                 device.name, limit.words
             ),
             format!(
-                "≥ {MOST_PERCENT} % of the seconds, and ≥ {LEAST_SECONDS}, within {} % (or one op, at most {SCATTER_PERCENT} %) of their median, \
+                "≥ {MAX_PERCENT} % of the seconds, and ≥ {MIN_SECONDS}, within {} % (or one op, at most {SCATTER_PERCENT} %) of their median, \
                  the device busy ≥ {BUSY_PERCENT} % in them, their mean at most {BELOW_PERCENT} % below or {ABOVE_PERCENT} % above \
                  a usual limit in MB/s, MiB/s or IOPS",
                 FLAT_PERCENT / 2.0
@@ -257,7 +257,7 @@ fn limit_reached(
         samples.extend(allowed(shape, sample, subject, count, limit));
     }
     let at_limit: Vec<&Allowed> = samples.iter().filter(|sample| sample.at_limit()).collect();
-    let most = at_limit.len() as f64 * 100.0 >= MOST_PERCENT * samples.len() as f64;
+    let most = at_limit.len() as f64 * 100.0 >= MAX_PERCENT * samples.len() as f64;
     let all = total(samples.iter());
     let (capped, when) = match (all.at_limit(), most) {
         (true, _) => (all, String::new()),
@@ -267,7 +267,7 @@ fn limit_reached(
         ),
         (false, false) => return None,
     };
-    if samples.len() < super::LEAST_SAMPLES as usize {
+    if samples.len() < super::MIN_SAMPLES as usize {
         return None;
     }
     let spans_ns = evidence.spans_ns(SeriesKind::Cgroup, |shape, sample| {
@@ -291,7 +291,7 @@ fn limit_reached(
                 words(capped.allowed)
             ),
             format!(
-                "the rate of the measured time, or of ≥ {MOST_PERCENT} % of the samples, within {AT_LIMIT_PERCENT} % of a limit \
+                "the rate of the measured time, or of ≥ {MAX_PERCENT} % of the samples, within {AT_LIMIT_PERCENT} % of a limit \
                  of the harness's control group"
             ),
         ),
@@ -345,7 +345,7 @@ fn credit_spent(evidence: &Evidence) -> Option<Finding> {
     let [.., before, after] = evidence.summary.behaviour.regimes.as_slice() else {
         return None;
     };
-    let long = after.end_ns.saturating_sub(after.start_ns) >= LEAST_NS;
+    let long = after.end_ns.saturating_sub(after.start_ns) >= MIN_NS;
     let fell = after.rate <= FALL * before.rate;
     if !long || !fell {
         return None;
@@ -371,7 +371,7 @@ fn credit_spent(evidence: &Evidence) -> Option<Finding> {
             format!(
                 "the last regime is ≤ {FALL} × the one before, lasts ≥ {} s, its one-second rates range over ≤ {FLAT_PERCENT} % (or \
                  one op, at most {SCATTER_PERCENT} %), and the device is busy ≥ {BUSY_PERCENT} %",
-                LEAST_NS / 1_000_000_000
+                MIN_NS / 1_000_000_000
             ),
         ),
         "measure each level separately: after the credit is spent (ramp_time), and with full credit; look up the volume's \

@@ -16,7 +16,7 @@ use iodyno_model::ordered::distinct;
 const SATURATED_PERCENT: f64 = 95.0;
 
 /// A shorter measured time is not judged: CPU time is counted in scheduler ticks.
-const LEAST_TIME_NS: u64 = 200_000_000;
+const MIN_TIME_NS: u64 = 200_000_000;
 
 /// If calls of file operations take this fraction of a worker's time, they limit it; the rest is the harness's own
 /// work: filling buffers, generating names, reading clocks.
@@ -92,7 +92,7 @@ fn contention(evidence: &Evidence) -> Option<Finding> {
         let Some(delay) = clone.cpu.run_delay_ns else {
             continue;
         };
-        if clone.runtime_ns < LEAST_TIME_NS {
+        if clone.runtime_ns < MIN_TIME_NS {
             continue;
         }
         workers += 1;
@@ -127,7 +127,7 @@ fn saturated(evidence: &Evidence) -> Option<Finding> {
             continue;
         };
         // `null` measures the harness and is expected to use a full core.
-        if measures_harness(job) || clone.runtime_ns < LEAST_TIME_NS {
+        if measures_harness(job) || clone.runtime_ns < MIN_TIME_NS {
             continue;
         }
         workers += 1;
@@ -260,7 +260,7 @@ fn in_the_kernel(evidence: &Evidence) -> Option<Finding> {
     let (mut workers, mut full, mut highest) = (0, 0, 0.0f64);
     for clone in evidence.clones() {
         let judged =
-            |job: &&Job| job.work.file_operations().is_some() && clone.runtime_ns >= LEAST_TIME_NS;
+            |job: &&Job| job.work.file_operations().is_some() && clone.runtime_ns >= MIN_TIME_NS;
         let Some(job) = evidence.job(clone).filter(judged) else {
             continue;
         };

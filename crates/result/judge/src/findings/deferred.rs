@@ -13,7 +13,7 @@ use crate::work::measured_ns;
 const DRAIN_SHARE: f64 = 1.0;
 
 /// A drain shorter than this, ns, is an ordinary sync, which every trial has.
-const LEAST_NS: u64 = 100_000_000;
+const MIN_NS: u64 = 100_000_000;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     drained_long(evidence).into_iter().collect()
@@ -22,7 +22,7 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
 fn drained_long(evidence: &Evidence) -> Option<Finding> {
     let drain = work::step_ns(evidence.workload, evidence.trial, Step::Drain)?;
     let measured = measured_ns(evidence.trial);
-    if drain < LEAST_NS || measured == 0 || (drain as f64) < DRAIN_SHARE * measured as f64 {
+    if drain < MIN_NS || measured == 0 || (drain as f64) < DRAIN_SHARE * measured as f64 {
         return None;
     }
     let finite = kind(evidence.workload, evidence.trial) == Kind::Finite;
@@ -46,7 +46,7 @@ fn drained_long(evidence: &Evidence) -> Option<Finding> {
             text,
             format!(
                 "a drain ≥ {DRAIN_SHARE} × the ops' own time, and ≥ {}",
-                Nanos(LEAST_NS)
+                Nanos(MIN_NS)
             ),
         ),
         match finite {

@@ -15,7 +15,7 @@ const STRETCH_PERCENT: f64 = 10.0;
 
 /// … in this percentage of the samples, and in at least two: less does not reach the 99th percentile.
 const STRETCHES_PERCENT: f64 = 5.0;
-const LEAST_STRETCHES: u32 = 2;
+const MIN_STRETCHES: u32 = 2;
 
 /// A clock that is being disciplined may drift by 500 parts per million; a larger difference, beyond the slack,
 /// means that the clock was set.
@@ -97,7 +97,7 @@ fn steal_in_stretches(evidence: &Evidence) -> Option<Finding> {
         }
     }
     let percent = f64::from(stretches) * 100.0 / f64::from(samples.max(1));
-    (stretches >= LEAST_STRETCHES && percent >= STRETCHES_PERCENT).then(|| {
+    (stretches >= MIN_STRETCHES && percent >= STRETCHES_PERCENT).then(|| {
         let spans_ns = evidence.spans_ns(SeriesKind::Cpu, |shape, sample| {
             let mut cpus = View::of(shape, sample);
             cpus.any(|cpu| share(&cpu, "steal").is_some_and(|stolen| stolen >= STRETCH_PERCENT))
@@ -111,7 +111,7 @@ fn steal_in_stretches(evidence: &Evidence) -> Option<Finding> {
                     most.0, most.1
                 ),
                 format!(
-                    "steal ≥ {STRETCH_PERCENT} % of one CPU in ≥ {STRETCHES_PERCENT} % of the samples, and at least {LEAST_STRETCHES}"
+                    "steal ≥ {STRETCH_PERCENT} % of one CPU in ≥ {STRETCHES_PERCENT} % of the samples, and at least {MIN_STRETCHES}"
                 ),
             ),
             "it affects the tail of the latencies: repeat while the other guests are idle",

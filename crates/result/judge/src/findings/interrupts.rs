@@ -9,7 +9,7 @@ use iodyno_model::ordered::entry;
 
 /// Below this rate per second interrupts are negligible: at a few microseconds each they take less than 1 % of
 /// a CPU.
-const LEAST_PER_SECOND: f64 = 1000.0;
+const MIN_PER_SECOND: f64 = 1000.0;
 
 /// Percentage of a source's interrupts that one CPU handles. The remaining tenth allows for interrupts before
 /// the affinity was changed.
@@ -210,7 +210,7 @@ fn one_cpu(device: &Device, cpus: &[Cpu]) -> Option<Finding> {
     let busiest = cpus.iter().find(|cpu| cpu.number == on)?;
     let others = cpus.iter().filter(|cpu| cpu.number != on);
     let idlest = others.max_by(|one, other| one.idle.total_cmp(&other.idle))?;
-    if per_second < LEAST_PER_SECOND || percent < ONE_CPU_PERCENT || idlest.idle < IDLE_PERCENT {
+    if per_second < MIN_PER_SECOND || percent < ONE_CPU_PERCENT || idlest.idle < IDLE_PERCENT {
         return None;
     }
     let busy = 100.0 - busiest.idle;
@@ -226,7 +226,7 @@ fn one_cpu(device: &Device, cpus: &[Cpu]) -> Option<Finding> {
         idlest.number, busiest.irq
     );
     let threshold = format!(
-        "≥ {LEAST_PER_SECOND:.0} interrupts/s of a device, ≥ {ONE_CPU_PERCENT:.0} % of them on one CPU while another is \
+        "≥ {MIN_PER_SECOND:.0} interrupts/s of a device, ≥ {ONE_CPU_PERCENT:.0} % of them on one CPU while another is \
          ≥ {IDLE_PERCENT:.0} % idle or waiting for I/O; a warning where that CPU is ≥ {BUSY_PERCENT:.0} % busy and ≥ {IRQ_PERCENT:.0} % with interrupts"
     );
     let found = finding(FindingKind::InterruptsOnOneCpu, weight, text, threshold);

@@ -164,7 +164,7 @@ fn throttled(evidence: &Evidence) -> Option<Finding> {
         }
     }
     let percent = f64::from(above) * 100.0 / f64::from(samples.max(1));
-    if samples < super::LEAST_SAMPLES || percent < THROTTLED_PERCENT {
+    if samples < super::MIN_SAMPLES || percent < THROTTLED_PERCENT {
         return None;
     }
     let (weight, means) = match percent >= THROUGHOUT_PERCENT {

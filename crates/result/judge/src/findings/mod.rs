@@ -45,10 +45,10 @@ use iodyno_model::ordered::distinct;
 
 /// Samples are merged to at least this length, ns: CPU time is counted in ticks of 10 ms, and one tick is a
 /// tenth of a sample of 100 ms.
-const LEAST_SPAN_NS: u64 = 1_000_000_000;
+const MIN_SPAN_NS: u64 = 1_000_000_000;
 
 /// With fewer samples there is no conclusion: one can include the start of the trial, and one its end.
-const LEAST_SAMPLES: u32 = 3;
+const MIN_SAMPLES: u32 = 3;
 
 /// Input of the families.
 pub(crate) struct Evidence<'a> {
@@ -87,8 +87,8 @@ impl<'a> Evidence<'a> {
 
     /// Whether a series has enough samples.
     fn sampled(&self, kind: SeriesKind) -> bool {
-        let samples = self.telemetry.of(kind).take(LEAST_SAMPLES as usize);
-        samples.count() as u32 == LEAST_SAMPLES
+        let samples = self.telemetry.of(kind).take(MIN_SAMPLES as usize);
+        samples.count() as u32 == MIN_SAMPLES
     }
 
     /// The time of the samples of a series in which a condition holds; successive samples are one span.
@@ -216,7 +216,7 @@ fn of_one_node(workload: &Workload, trial: &Trial) -> Vec<Finding> {
         workload,
         trial,
         summary: crate::summary(workload, trial),
-        telemetry: measured(trial).thinned(LEAST_SPAN_NS),
+        telemetry: measured(trial).thinned(MIN_SPAN_NS),
     };
     let families = [
         ending::findings,

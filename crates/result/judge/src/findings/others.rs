@@ -16,7 +16,7 @@ const EXCESS_SHARE: f64 = 0.1;
 const EXPLAINED_SHARE: f64 = 0.5;
 
 /// Fewer bytes are negligible, such as a log file's.
-const LEAST_BYTES: u64 = 16 << 20;
+const MIN_BYTES: u64 = 16 << 20;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     // Any number of samples is sufficient: the devices show the excess, and the samples only identify its cause.
@@ -44,7 +44,7 @@ fn of_direction(
         .device_bytes
         .saturating_sub(share.job_bytes)
         .saturating_sub(servers(evidence, direction));
-    if excess < LEAST_BYTES || (excess as f64) < EXCESS_SHARE * share.job_bytes as f64 {
+    if excess < MIN_BYTES || (excess as f64) < EXCESS_SHARE * share.job_bytes as f64 {
         return None;
     }
     let mut moved: Vec<(&str, u64)> = others
@@ -54,7 +54,7 @@ fn of_direction(
         .collect();
     moved.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
     let theirs = sum(moved.iter().map(|(_, bytes)| *bytes));
-    let explained = theirs >= LEAST_BYTES && theirs as f64 >= EXPLAINED_SHARE * excess as f64;
+    let explained = theirs >= MIN_BYTES && theirs as f64 >= EXPLAINED_SHARE * excess as f64;
     // On a host without other I/O there are no samples.
     let looked = evidence.sampled(SeriesKind::Disk);
     let verb = match direction {
@@ -93,7 +93,7 @@ fn of_direction(
                 "the lowest devices moved ≥ {:.0} % and ≥ {} more than the jobs, and other processes ≥ {:.0} % of that; a note \
                  where only direct reads are measured and no process is known",
                 EXCESS_SHARE * 100.0,
-                Bytes(LEAST_BYTES),
+                Bytes(MIN_BYTES),
                 EXPLAINED_SHARE * 100.0
             ),
         ),

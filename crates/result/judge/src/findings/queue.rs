@@ -40,7 +40,7 @@ const LONGER_NS: f64 = 100_000.0;
 const SAME_REQUESTS: f64 = 1.25;
 
 /// With fewer requests the mean is not meaningful.
-const LEAST_REQUESTS: u64 = 1000;
+const MIN_REQUESTS: u64 = 1000;
 
 /// The longer queue has at least this many times the length of the shorter one, and at least this length.
 const LONGER_QUEUE: f64 = 2.0;
@@ -171,7 +171,7 @@ fn seen_by_jobs(evidence: &Evidence, disk: &Total) -> String {
 
 fn same_requests(one: u64, other: u64) -> bool {
     let (less, more) = (one.min(other), one.max(other));
-    less >= LEAST_REQUESTS && more as f64 <= SAME_REQUESTS * less as f64
+    less >= MIN_REQUESTS && more as f64 <= SAME_REQUESTS * less as f64
 }
 
 fn samples<'a>(evidence: &'a Evidence, device: &'a str) -> impl Iterator<Item = View<'a>> {
@@ -239,7 +239,7 @@ fn longer(evidence: &Evidence, device: &str) -> Option<Finding> {
         .filter_map(|view| length(&view))
         .collect();
     let third = seconds.len() / 3;
-    if (third as u32) < super::LEAST_SAMPLES {
+    if (third as u32) < super::MIN_SAMPLES {
         return None;
     }
     seconds.sort_by(|one, other| one.queue.total_cmp(&other.queue));

@@ -65,7 +65,7 @@ impl Process {
     /// Threads are not sampled separately: a process that uses exactly one core can have one busy thread, or several
     /// that add up to one core.
     fn judged(&self, name: &str) -> Option<Finding> {
-        if self.samples < super::LEAST_SAMPLES {
+        if self.samples < super::MIN_SAMPLES {
             return None;
         }
         let most = |count: u32| f64::from(count) >= SAMPLES * f64::from(self.samples);

@@ -201,7 +201,7 @@ fn a_search_does_not_go_to_rates_at_which_its_metric_cannot_be_measured() {
     assert!(answer.complete && answer.highest.is_none());
     let lowest = answer.curve.iter().map(|point| point.load);
     let lowest = lowest.filter(|load| *load > 0.0).fold(f64::MAX, f64::min);
-    let first = iodyno_model::Search::MOST_TRIALS;
+    let first = iodyno_model::Search::MAX_TRIALS;
     assert!(
         lowest > 20.0 && answer.trials < first,
         "{lowest}: {answer:?}"

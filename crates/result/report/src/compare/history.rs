@@ -18,7 +18,7 @@ use crate::table::{Cell, Column, Table};
 const PICTURE: usize = 28;
 
 /// Facts that are named after a change, at most.
-const MOST_FACTS: usize = 6;
+const MAX_FACTS: usize = 6;
 
 /// Each history as a table with a row for each run, a line for each change, and a sentence about the newest run.
 /// `offset_s`: offset of local time from UTC at an instant. Ends with a newline.
@@ -104,7 +104,7 @@ pub fn change_words(history: &History, change: &HistoryChange) -> String {
         level: 0.0,
     };
     let before = sanitize(point(change.point.saturating_sub(1)));
-    let differs: Vec<String> = (change.differs.iter().take(MOST_FACTS))
+    let differs: Vec<String> = (change.differs.iter().take(MAX_FACTS))
         .map(|it| {
             let or_none = |text: &str| match text.is_empty() {
                 true => "none".to_owned(),
@@ -114,7 +114,7 @@ pub fn change_words(history: &History, change: &HistoryChange) -> String {
             format!("{} {before} → {after}", sanitize(&it.name))
         })
         .collect();
-    let more = match change.differs.len().saturating_sub(MOST_FACTS) {
+    let more = match change.differs.len().saturating_sub(MAX_FACTS) {
         0 => String::new(),
         more => format!("; {more} more"),
     };
@@ -133,11 +133,11 @@ pub fn change_words(history: &History, change: &HistoryChange) -> String {
 /// `unlike other histories: file system tmpfs; stack tmpfs`: the facts in which its target differs from those of
 /// others.
 fn target_words(history: &History) -> Option<String> {
-    let facts = history.target.iter().take(MOST_FACTS);
+    let facts = history.target.iter().take(MAX_FACTS);
     let facts: Vec<String> = facts
         .map(|fact| format!("{} {}", sanitize(&fact.name), sanitize(&fact.value)))
         .collect();
-    let more = match history.target.len().saturating_sub(MOST_FACTS) {
+    let more = match history.target.len().saturating_sub(MAX_FACTS) {
         0 => String::new(),
         more => format!("; {more} more"),
     };

@@ -23,10 +23,10 @@ use words::{
 };
 
 /// A part that changes the speed by less is left out of tables; JSON has all.
-const LEAST_FACTOR: f64 = 1.02;
+const MIN_FACTOR: f64 = 1.02;
 
 /// Other quantities in a table, at most; JSON has all.
-const MOST_SERIES: usize = 12;
+const MAX_SERIES: usize = 12;
 
 /// An explanation for the terminal. Ends with a newline.
 pub fn text(explanation: &Explanation, style: Style) -> String {
@@ -210,7 +210,7 @@ fn tables(explained: &Explained, between: bool) -> Vec<Table> {
         ];
         all.map(Cell::from).into()
     };
-    let shown = |size: f64| size.max(size.recip()) >= LEAST_FACTOR;
+    let shown = |size: f64| size.max(size.recip()) >= MIN_FACTOR;
     let terms = explained.terms.iter();
     let terms: Vec<_> = terms.filter(|term| shown(term.factor.value)).collect();
     if !terms.is_empty() {
@@ -226,7 +226,7 @@ fn tables(explained: &Explained, between: bool) -> Vec<Table> {
                 Some(_) if term.explains() => Some(Paint::Strong),
                 _ => None,
             };
-            let large = term.share.is_none_or(|share| share >= Term::LEAST_SHARE);
+            let large = term.share.is_none_or(|share| share >= Term::MIN_SHARE);
             let causes = causes(term).filter(|_| large);
             let part = match &causes {
                 Some(causes) if !between => format!("{}; {causes}", quantity(term)),
@@ -248,7 +248,7 @@ fn tables(explained: &Explained, between: bool) -> Vec<Table> {
     if !explained.series.is_empty() {
         let mut table =
             Table::new(std::iter::once(Column::left("also differs").wrap(24)).chain(columns()));
-        for contrast in explained.series.iter().take(MOST_SERIES) {
+        for contrast in explained.series.iter().take(MAX_SERIES) {
             let mut cells = vec![Cell::from(contrast.words.as_str())];
             cells.extend(figures(contrast));
             table.row(cells);
@@ -285,7 +285,7 @@ fn tables(explained: &Explained, between: bool) -> Vec<Table> {
 }
 
 /// Lines below verdicts, at most.
-const MOST_REASONS: usize = 6;
+const MAX_REASONS: usize = 6;
 
 /// A line for each comparison whose difference has a reason, printed below the verdicts; empty without any. Each ends
 /// with a newline.
@@ -303,11 +303,11 @@ pub fn reasons(explanation: &Explanation, style: Style) -> String {
     let of_families = families.iter().map(|family| words::family_line(family));
     let lines: Vec<String> = of_families.chain(with_reason.map(words::line)).collect();
     let mut text = String::new();
-    for line in lines.iter().take(MOST_REASONS) {
+    for line in lines.iter().take(MAX_REASONS) {
         text += &style.paragraph(line, 2, None);
     }
-    if lines.len() > MOST_REASONS {
-        let more = format!("why: {} more: `iodyno explain`", lines.len() - MOST_REASONS);
+    if lines.len() > MAX_REASONS {
+        let more = format!("why: {} more: `iodyno explain`", lines.len() - MAX_REASONS);
         text += &style.paragraph(&more, 2, None);
     }
     style.plain(&text)

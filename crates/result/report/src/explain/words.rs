@@ -10,10 +10,10 @@ use crate::compare::verdict_short;
 use crate::series::Scale;
 
 /// The most causes named with a term.
-const MOST_CAUSES: usize = 4;
+const MAX_CAUSES: usize = 4;
 
 /// Longer values are truncated.
-const LONGEST_VALUE: usize = 64;
+const MAX_VALUE_LEN: usize = 64;
 
 const NO_DIFFERENCE: &str = "no difference to explain";
 
@@ -250,11 +250,11 @@ fn listed(causes: &[Cause]) -> Option<String> {
     let all: Vec<String> = causes.iter().map(cause).collect();
     match all.as_slice() {
         [] => None,
-        few if few.len() <= MOST_CAUSES => Some(few.join("; ")),
+        few if few.len() <= MAX_CAUSES => Some(few.join("; ")),
         many => Some(format!(
             "{}; {} more",
-            many[..MOST_CAUSES].join("; "),
-            many.len() - MOST_CAUSES
+            many[..MAX_CAUSES].join("; "),
+            many.len() - MAX_CAUSES
         )),
     }
 }
@@ -271,7 +271,7 @@ fn cause(cause: &Cause) -> String {
 
 /// Two values that differ, short enough for a sentence: of long ones, the words with which both begin are left out.
 fn short(values: [&str; 2]) -> [String; 2] {
-    let is_long = |value: &str| value.chars().nth(LONGEST_VALUE).is_some();
+    let is_long = |value: &str| value.chars().nth(MAX_VALUE_LEN).is_some();
     let common = match values.into_iter().any(is_long) {
         true => {
             let pairs = values[0]
@@ -285,7 +285,7 @@ fn short(values: [&str; 2]) -> [String; 2] {
     values.map(|value| {
         let rest = &value[common..];
         let begin = if common > 0 { "… " } else { "" };
-        match rest.char_indices().nth(LONGEST_VALUE) {
+        match rest.char_indices().nth(MAX_VALUE_LEN) {
             None => format!("{begin}{rest}"),
             Some((end, _)) => format!("{begin}{}…", &rest[..end]),
         }

@@ -68,7 +68,7 @@ pub(super) fn percentiles(histogram: &Histogram, reporting: &Reporting) -> Vec<(
         .filter(|percent| *percent > 0.0 && *percent <= 100.0)
         .collect();
     list.sort_by(f64::total_cmp);
-    list.truncate(MOST_PERCENTILES);
+    list.truncate(MAX_PERCENTILES);
     list.into_iter()
         .map(|percent| (percent, histogram.percentile_ns(percent)))
         .collect()
@@ -95,7 +95,7 @@ pub(super) fn name(percent: f64, reporting: &Reporting) -> String {
 }
 
 /// The maximum number of percentiles in fio's formats.
-pub(super) const MOST_PERCENTILES: usize = 20;
+pub(super) const MAX_PERCENTILES: usize = 20;
 
 /// (key, count) of json+'s bins, ascending.
 pub(super) fn bins(histogram: &Histogram) -> impl Iterator<Item = (u64, u64)> {

@@ -39,7 +39,7 @@ fn latencies(result: &SteadyResult) -> Option<Vec<u64>> {
 }
 
 /// More values of a window are not printed: a day of them.
-const MOST_VALUES: usize = 86_400;
+const MAX_VALUES: usize = 86_400;
 
 /// The values of the last window; missing values are 0.
 fn values(result: &SteadyResult, metric: SteadyMetric) -> Vec<u64> {
@@ -49,7 +49,7 @@ fn values(result: &SteadyResult, metric: SteadyMetric) -> Vec<u64> {
         .map(|value| value.of(metric) as u64)
         .collect();
     // Rules of imported results can have any number of values.
-    values.resize(result.rule.values().min(MOST_VALUES), 0);
+    values.resize(result.rule.values().min(MAX_VALUES), 0);
     values
 }
 

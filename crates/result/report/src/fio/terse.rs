@@ -102,7 +102,7 @@ fn direction_fields(
         (false, true) => latency::percentiles(result.after_submission(), reporting),
         (false, false) => Vec::new(),
     };
-    for index in 0..latency::MOST_PERCENTILES {
+    for index in 0..latency::MAX_PERCENTILES {
         fields.push(match percentiles.get(index) {
             Some((percent, ns)) => format!("{}%={}", latency::name(*percent, reporting), ns / 1000),
             None => "0%=0".to_owned(),

@@ -10,7 +10,7 @@ use crate::live::primary;
 const ROWS_PER_HEAD: u32 = 20;
 
 /// The shortest frame that has a row, ns. The ops of a shorter one, at the end of a trial, are in the closing row only.
-const SHORTEST_NS: u64 = 100_000_000;
+const MIN_NS: u64 = 100_000_000;
 
 const HEAD: &str =
     "____optype__elapsed__ops/sec(inst)___ops/sec(cum)__p50(ms)__p95(ms)__p99(ms)_pMax(ms)";
@@ -49,7 +49,7 @@ impl Live {
         let ops = frame.ops(Direction::Op);
         self.ops += ops;
         let span = frame.end_ns.saturating_sub(frame.start_ns);
-        if span < SHORTEST_NS {
+        if span < MIN_NS {
             return None;
         }
         let elapsed = frame.end_ns.saturating_sub(began);

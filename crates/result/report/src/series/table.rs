@@ -11,7 +11,7 @@ use crate::style::{Paint, Style, right, width};
 use crate::table::{Column, Table};
 
 /// The smallest width of a column of names.
-const LEAST_SUBJECT: usize = 12;
+const MIN_SUBJECT: usize = 12;
 
 /// A table of figures: for each time, a row per subject, and remarks on subjects that appeared, disappeared or could
 /// not be sampled. If the rows are of several steps, a line above the first row of each step has its name. If the
@@ -34,7 +34,7 @@ pub fn text(
         .map(|place| Figure::new(table, place))
         .collect();
     let subject = only_subject(table).is_none().then(|| {
-        let least = LEAST_SUBJECT.max(columns / 4);
+        let least = MIN_SUBJECT.max(columns / 4);
         Column::left("").middle(least)
     });
     let named = subject.is_some();

@@ -8,10 +8,10 @@ use crate::style::Style;
 use crate::table::{Column, Table};
 
 /// The largest number of buckets.
-const MOST_LINES: usize = 12;
+const MAX_LINES: usize = 12;
 
 /// The smallest width of a bar with its share, columns.
-const LEAST_COLUMN: usize = 14;
+const MIN_COLUMN: usize = 14;
 
 /// Upper edges in ns: 1-2-5 steps, or decades if the range is wide.
 fn edges(low: u64, high: u64) -> Vec<u64> {
@@ -25,7 +25,7 @@ fn edges(low: u64, high: u64) -> Vec<u64> {
         edges[first..=last.min(edges.len() - 1)].to_vec()
     };
     let fine = within(fine);
-    match fine.len() <= MOST_LINES {
+    match fine.len() <= MAX_LINES {
         true => fine,
         false => within(coarse),
     }
@@ -58,7 +58,7 @@ pub(super) fn histogram(summary: &Summary, style: Style) -> String {
     let mut columns = histograms(summary);
     // Further directions (the fsyncs of a mixed job) are only in the table above.
     let room = style.columns() - LABEL - 9;
-    columns.truncate((room / LEAST_COLUMN).clamp(1, 2));
+    columns.truncate((room / MIN_COLUMN).clamp(1, 2));
     let low = columns
         .iter()
         .map(|(_, histogram)| histogram.min_ns())
@@ -71,7 +71,7 @@ pub(super) fn histogram(summary: &Summary, style: Style) -> String {
         return String::new();
     };
     let edges = edges(low, high);
-    let bar_width = (room / columns.len().max(1)).clamp(LEAST_COLUMN, 36) - 10;
+    let bar_width = (room / columns.len().max(1)).clamp(MIN_COLUMN, 36) - 10;
     let shares: Vec<Vec<f64>> = columns
         .iter()
         .map(|(_, histogram)| shares(histogram, &edges))

@@ -30,7 +30,7 @@ use iodyno_model::ordered::entry;
 const LABEL: usize = 9;
 
 /// Below this share, the time for which workers waited for a CPU is not printed.
-const LEAST_RUN_DELAY: f64 = 0.01;
+const MIN_RUN_DELAY: f64 = 0.01;
 
 /// One trial: its workload, rates and latencies, the series, CPU and devices, steps, a latency histogram, its findings,
 /// and the kinds of its notes on the set-up.
@@ -234,7 +234,7 @@ fn cpu(summary: &Summary, cycles: bool) -> String {
         let [worker, other] = [worker, other].map(|ns| Nanos(ns.round() as u64));
         text += &format!(", {worker}/op (harness +{other})");
     }
-    if let Some(share) = cpu.run_delay.filter(|share| *share >= LEAST_RUN_DELAY) {
+    if let Some(share) = cpu.run_delay.filter(|share| *share >= MIN_RUN_DELAY) {
         text += &format!(
             ", workers waited for a CPU {:.0} % of the time",
             share * 100.0

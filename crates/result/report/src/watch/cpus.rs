@@ -23,7 +23,7 @@ const NAME: usize = 8;
 const NUMBER: usize = 8;
 
 /// The largest number of CPUs that have one line each; otherwise several share a line.
-const MOST_LINES: usize = 8;
+const MAX_LINES: usize = 8;
 
 /// Minimum number of columns per CPU, and of these for its name and its number.
 const CELL: usize = 26;
@@ -64,7 +64,7 @@ impl<'a> Cpus<'a> {
     /// The number of CPUs per line. If it is above 1, each has a bar and one number; if it is 1, each has all numbers.
     fn beside(&self) -> usize {
         match self.each.len() {
-            0..=MOST_LINES => 1,
+            0..=MAX_LINES => 1,
             _ => (columns(self.style) / CELL).max(1),
         }
     }

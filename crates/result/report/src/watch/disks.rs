@@ -31,7 +31,7 @@ const COLUMNS: &[FigureColumn] = &[
 const NAME: usize = 10;
 
 /// The smallest remaining width at which the history of utilisation is shown, columns.
-const LEAST_HISTORY: usize = 22;
+const MIN_HISTORY: usize = 22;
 
 /// A line for each disk; disks without a line are counted.
 pub(super) fn section<'a>(
@@ -67,7 +67,7 @@ fn draw(
         table.row(cells(latest, row, &row.subject, COLUMNS));
     }
     let free = table.free(columns(style), style);
-    if free >= LEAST_HISTORY {
+    if free >= MIN_HISTORY {
         let history = (free - 2).min(60);
         let track = |row: &&FigureRow| {
             let (kind, measure) = (SeriesKind::Disk, Measure::Busy);

@@ -97,7 +97,7 @@ fn cells_are_compared_within_their_row() {
         plan.question.columns = columns.to_owned();
         let mut retries = RetryLimit::new(&plan);
         for cell in failed {
-            for _ in 0..MOST_FAILURES {
+            for _ in 0..MAX_FAILURES {
                 retries.note(*cell, TrialState::Failed);
             }
         }
@@ -119,7 +119,7 @@ fn cells_are_compared_within_their_row() {
             by_axis.workloads.iter_mut().for_each(|it| it.only.clear());
         }
         let mut retries = RetryLimit::new(&by_axis);
-        for _ in 0..MOST_FAILURES {
+        for _ in 0..MAX_FAILURES {
             retries.note(1, TrialState::Failed);
         }
         assert_eq!(retries.nothing_to_compare(&by_axis), nothing);
@@ -128,7 +128,7 @@ fn cells_are_compared_within_their_row() {
     for (configurations, failed, nothing) in [(2, 2, true), (2, 1, false), (1, 1, false)] {
         let plan = crate::with_again(plan(configurations, 1, 1));
         let mut retries = RetryLimit::new(&plan);
-        for _ in 0..MOST_FAILURES {
+        for _ in 0..MAX_FAILURES {
             retries.note(failed, TrialState::Failed);
         }
         assert_eq!(

@@ -21,9 +21,9 @@ pub(super) const LOADER: &str =
 const SCRIPT: &str = include_str!("script.sh");
 
 /// The longest line that is read, bytes.
-const LONGEST_LINE: u64 = 64 << 10;
+const MAX_LINE_LEN: u64 = 64 << 10;
 /// The longest results that are read, bytes.
-const LONGEST_RESULTS: u64 = 256 << 20;
+const MAX_RESULTS_LEN: u64 = 256 << 20;
 
 /// Output of the shell.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ fn read_all(stdout: impl Read, said: &dyn Fn(ShellOutput) -> bool) {
     loop {
         let mut line = Vec::new();
         match (&mut stdout)
-            .take(LONGEST_LINE)
+            .take(MAX_LINE_LEN)
             .read_until(b'\n', &mut line)
         {
             Ok(count) if count > 0 => {}
@@ -128,7 +128,7 @@ fn read_all(stdout: impl Read, said: &dyn Fn(ShellOutput) -> bool) {
         let line = String::from_utf8_lossy(&line).trim_end().to_owned();
         let size = line.strip_prefix("size ").map(|size| size.trim().parse());
         let one = match size {
-            Some(Ok(size)) if size <= LONGEST_RESULTS => {
+            Some(Ok(size)) if size <= MAX_RESULTS_LEN => {
                 let mut results = Vec::new();
                 match (&mut stdout).take(size).read_to_end(&mut results) {
                     Ok(read) if read as u64 == size => {}

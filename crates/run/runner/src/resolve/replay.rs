@@ -21,11 +21,11 @@ use crate::faults::fault;
 use crate::resolved::{FileKind, FileUse, ResolvedClone, ResolvedFile, ResolvedReplay};
 
 /// The largest number of ops of all traces of a trial together: 384 MiB.
-const MOST_OPS: usize = 1 << 24;
+const MAX_OPS: usize = 1 << 24;
 /// The longest file that is read as a trace, bytes.
-const LONGEST_TRACE: u64 = 16 << 30;
+const MAX_TRACE_LEN: u64 = 16 << 30;
 /// The largest size of all buffers of a clone together, bytes.
-const MOST_BUFFERS: u64 = 4 << 30;
+const MAX_BUFFERS: u64 = 4 << 30;
 
 /// The traces of a trial, each read once for each job.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ impl Traces {
             return Ok(Arc::clone(trace));
         }
         let limits = Limits {
-            ops: MOST_OPS - self.ops,
+            ops: MAX_OPS - self.ops,
             read_only: blocks.read_only_by().is_some(),
         };
         let trace = Arc::new(load(&path, replay, limits)?);
@@ -94,9 +94,9 @@ fn open(path: &Path) -> io::Result<File> {
     let state = file.metadata()?;
     match (state.is_file(), state.len()) {
         (false, _) => Err(io::Error::other("it is not a regular file")),
-        (true, length) if length > LONGEST_TRACE => Err(io::Error::other(format!(
+        (true, length) if length > MAX_TRACE_LEN => Err(io::Error::other(format!(
             "it is longer than {}",
-            Bytes(LONGEST_TRACE)
+            Bytes(MAX_TRACE_LEN)
         ))),
         _ => Ok(file),
     }
@@ -121,12 +121,12 @@ impl Binding<'_> {
     ) -> Result<ResolvedClone, Vec<Diagnostic>> {
         let engine = &self.blocks.engine;
         let buffers = trace.longest_transfer.saturating_mul(engine.depth.into());
-        if buffers > MOST_BUFFERS {
+        if buffers > MAX_BUFFERS {
             let message = format!(
                 "{} buffers of {}, the longest op of the trace, are more than {}",
                 engine.depth,
                 Bytes(trace.longest_transfer),
-                Bytes(MOST_BUFFERS)
+                Bytes(MAX_BUFFERS)
             );
             return Err(vec![fault(message, "lower `iodepth=`")]);
         }

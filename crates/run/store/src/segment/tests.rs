@@ -108,7 +108,7 @@ fn a_batch_that_is_too_large_for_a_segment_is_not_packed() {
     };
     let batches = [
         batch(0, 1),
-        batch(1, MOST_VALUES + 1),
+        batch(1, MAX_VALUES + 1),
         batch(2, 1),
         batch(3, 1),
     ];
@@ -169,7 +169,7 @@ fn inconsistent_segments_are_refused_with_a_reason() {
     );
     check(r#""at_ns":{"#, r#""at_ns":{"unit":null,"#, "null");
     check(r#""tables":["#, r#""tabels":["#, "tabels");
-    let many = format!(r#""values":[{}{{"#, "{},".repeat(MOST_VALUES));
+    let many = format!(r#""values":[{}{{"#, "{},".repeat(MAX_VALUES));
     check(r#""values":[{"#, &many, "too many");
 }
 

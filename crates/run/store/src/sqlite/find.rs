@@ -12,7 +12,7 @@ use crate::error::OperationError;
 const SHOWN: usize = 8;
 
 /// Minimum length of an identity prefix; a shorter one may be a typing error.
-const SHORTEST_PREFIX: usize = 4;
+const MIN_PREFIX: usize = 4;
 
 pub(super) fn find(store: &SqliteStore, name: &str) -> Result<RunId, StoreError> {
     store.reading("looking for a run", |transaction| {
@@ -107,7 +107,7 @@ fn by_name(connection: &Connection, name: &str) -> Result<Vec<(RunId, String)>, 
 fn by_prefix(connection: &Connection, name: &str) -> Result<Vec<(RunId, String)>, OperationError> {
     let digits: String = name.chars().filter(|character| *character != '-').collect();
     let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    if !is_hex || digits.len() < SHORTEST_PREFIX || digits.len() > 32 {
+    if !is_hex || digits.len() < MIN_PREFIX || digits.len() > 32 {
         return Ok(Vec::new());
     }
     let mut statement = connection.prepare(

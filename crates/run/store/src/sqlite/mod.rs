@@ -37,7 +37,7 @@ const MEMORY: &str = ":memory:";
 const TEMPORARY: &str = "";
 
 /// SQLite's smallest page, bytes.
-const SMALLEST_PAGE: u64 = 512;
+const MIN_PAGE: u64 = 512;
 
 /// Runs, trials and frames in an SQLite file. Any number of processes may share one.
 #[derive(Debug)]
@@ -384,7 +384,7 @@ fn refuse_no_database(path: &Path) -> Result<(), StoreError> {
         Ok(found) if found.is_dir() => "it is a folder",
         Ok(found) if !found.is_file() => "it is not a regular file",
         // SQLite treats a file shorter than its smallest page as empty, and may overwrite it.
-        Ok(found) if (1..SMALLEST_PAGE).contains(&found.len()) => "it is not an SQLite database",
+        Ok(found) if (1..MIN_PAGE).contains(&found.len()) => "it is not an SQLite database",
         _ => return Ok(()),
     };
     Err(StoreError::NotAStore {

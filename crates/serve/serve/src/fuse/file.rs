@@ -23,7 +23,7 @@ use super::protocol::opcode::{
     BATCH_FORGET, DESTROY, FALLOCATE, FLUSH, FORGET, FSYNC, GETATTR, INIT, OPEN, READ, RELEASE,
     SETATTR, STATFS, WRITE,
 };
-use super::protocol::{HEADER, MOST_DATA, WRITE_HEADER, u32_at, u64_at};
+use super::protocol::{HEADER, MAX_DATA, WRITE_HEADER, u32_at, u64_at};
 use super::{Message, Mounted, Session, Transport, Used, Wanted, Worker, unmount_stale};
 use crate::buffer_pool::BufferPool;
 use crate::nbd::Export;
@@ -37,15 +37,15 @@ const INIT_FLAGS: u32 = 1 | 1 << 5 | 1 << 15 | 1 << 22;
 /// The file is not cached, and direct writes to it do not exclude each other.
 const OPEN_FLAGS: u32 = 1 | 1 << 6;
 /// Requests of direct I/O that the kernel sends at the same time.
-const MOST_REQUESTS: u16 = 256;
+const MAX_REQUESTS: u16 = 256;
 /// Bytes of a page.
 const PAGE: u32 = 4096;
 /// Requests of a batch. Each has a buffer of more than 1 MiB, which is resident if the process locks its memory.
 const BATCH: usize = 16;
 /// Requests in flight.
-const MOST_IN_FLIGHT: usize = 1024;
+const MAX_IN_FLIGHT: usize = 1024;
 /// Bytes of requests in flight; one request may exceed it.
-const MOST_BYTES_IN_FLIGHT: usize = 64 << 20;
+const MAX_BYTES_IN_FLIGHT: usize = 64 << 20;
 /// Bytes of buffers that are kept for other requests.
 const SPARE_BYTES: usize = 16 << 20;
 /// The kernel keeps attributes for this time, s: they do not change.
@@ -178,7 +178,7 @@ impl Requests {
     /// Waits until there is room. Returns the table, unless the mirror has ended.
     fn table_with_room(&self) -> Option<MutexGuard<'_, Table>> {
         let full = |table: &mut Table| {
-            let room = table.bytes < MOST_BYTES_IN_FLIGHT && table.in_flight.len() < MOST_IN_FLIGHT;
+            let room = table.bytes < MAX_BYTES_IN_FLIGHT && table.in_flight.len() < MAX_IN_FLIGHT;
             !room && !table.ended
         };
         let table =
@@ -424,8 +424,7 @@ impl ServedFile {
 
     fn read(&self, body: &[u8]) -> Option<RequestOutcome> {
         let (offset, size) = (u64_at(body, 8)?, u32_at(body, 16)?);
-        let length =
-            (self.export.length.saturating_sub(offset)).min(u64::from(size.min(MOST_DATA)));
+        let length = (self.export.length.saturating_sub(offset)).min(u64::from(size.min(MAX_DATA)));
         if length == 0 {
             return Some(RequestOutcome::Now(Ok(Vec::new())));
         }
@@ -517,12 +516,12 @@ fn init(body: &[u8]) -> Result<Vec<u8>, Errno> {
     for word in [MAJOR, MINOR, 0, INIT_FLAGS & offered] {
         bytes.extend(word.to_ne_bytes());
     }
-    bytes.extend(MOST_REQUESTS.to_ne_bytes());
-    bytes.extend((MOST_REQUESTS / 4 * 3).to_ne_bytes());
-    for word in [MOST_DATA, 1] {
+    bytes.extend(MAX_REQUESTS.to_ne_bytes());
+    bytes.extend((MAX_REQUESTS / 4 * 3).to_ne_bytes());
+    for word in [MAX_DATA, 1] {
         bytes.extend(word.to_ne_bytes());
     }
-    bytes.extend(((MOST_DATA / PAGE) as u16).to_ne_bytes());
+    bytes.extend(((MAX_DATA / PAGE) as u16).to_ne_bytes());
     bytes.resize(64, 0);
     Ok(bytes)
 }
@@ -582,7 +581,7 @@ mod tests {
         assert_eq!(read((1 << 20) - 5, 4096), ((1 << 20) - 512, 512, 507, 5));
         assert_eq!(read(1 << 20, 4096), (0, 0, 0, 0));
         assert_eq!(read(u64::MAX, 4096), (0, 0, 0, 0));
-        assert_eq!(read(0, 4 << 20), (0, MOST_DATA, 0, MOST_DATA));
+        assert_eq!(read(0, 4 << 20), (0, MAX_DATA, 0, MAX_DATA));
     }
 
     #[test]
@@ -652,7 +651,7 @@ mod tests {
         };
         assert_eq!(agreed.len(), 64);
         assert_eq!(u32_at(&agreed, 12), Some(INIT_FLAGS));
-        assert_eq!(u32_at(&agreed, 20), Some(MOST_DATA));
+        assert_eq!(u32_at(&agreed, 20), Some(MAX_DATA));
         assert_eq!(init(7, 12), RequestOutcome::Now(Err(Errno::PROTO)));
     }
 

@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use super::protocol::MOST_DATA;
+use super::protocol::MAX_DATA;
 
 /// Timeout for opening the root of a stale mount.
 const STALE: Duration = Duration::from_secs(5);
@@ -54,7 +54,7 @@ impl Mounted {
             .open("/dev/fuse")?;
         let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
         let options = format!(
-            "fd={},rootmode={mode:o},user_id={},group_id={},max_read={MOST_DATA}{options}",
+            "fd={},rootmode={mode:o},user_id={},group_id={},max_read={MAX_DATA}{options}",
             device.as_raw_fd(),
             user.as_raw(),
             group.as_raw()

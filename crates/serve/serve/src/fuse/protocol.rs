@@ -9,7 +9,7 @@ pub const REPLY_HEADER: usize = 16;
 /// Bytes before the data of a `WRITE`.
 pub const WRITE_HEADER: usize = 80;
 /// The largest data size of a request that servers negotiate, bytes.
-pub const MOST_DATA: u32 = 1 << 20;
+pub const MAX_DATA: u32 = 1 << 20;
 
 /// Defines the opcodes, and `name`, which finds the name of one.
 macro_rules! opcodes {

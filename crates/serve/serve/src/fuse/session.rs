@@ -38,14 +38,12 @@ use rustix::io::Errno;
 use super::init::{Agreed, agree};
 use super::mount::Mounted;
 use super::protocol::opcode::{BATCH_FORGET, FORGET, INIT, INTERRUPT};
-use super::protocol::{
-    HEADER, MOST_DATA, REPLY_HEADER, WRITE_HEADER, reply_header, u32_at, u64_at,
-};
+use super::protocol::{HEADER, MAX_DATA, REPLY_HEADER, WRITE_HEADER, reply_header, u32_at, u64_at};
 use super::{Transport, Used, Wanted};
 
 const PAGE: usize = 4096;
 /// Room of a request, of its reply, and for their alignment. A long request has a short reply.
-const BUFFER: usize = MOST_DATA as usize + 4 * PAGE;
+const BUFFER: usize = MAX_DATA as usize + 4 * PAGE;
 /// Ring entries per online CPU, and in total. Offline CPUs need one each.
 const ENTRIES: usize = 32;
 const ALL_ENTRIES: usize = 256;
@@ -599,7 +597,7 @@ impl RingThread {
     fn make(&self) -> io::Result<FuseRing> {
         let device = self.shared.device.as_fd().try_clone_to_owned()?;
         let wake = self.back.wake.try_clone()?;
-        FuseRing::new(device, wake, &self.queues, MOST_DATA as usize)
+        FuseRing::new(device, wake, &self.queues, MAX_DATA as usize)
     }
 
     fn serve(&self, ring: FuseRing, worker: &mut impl Worker) -> io::Result<()> {

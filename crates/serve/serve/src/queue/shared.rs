@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use iodyno_mirror::shared::{Alarm, Board, MOST_QUEUES, Published};
+use iodyno_mirror::shared::{Alarm, Board, MAX_QUEUES, Published};
 use iodyno_mirror::{LegSet, QueueSettings, ReadPolicy};
 use iodyno_sys::memory::Arena;
 use iodyno_sys::{BackendError, File};
@@ -18,7 +18,7 @@ use super::leg_file::Place;
 use super::request::Request;
 
 /// Capacity of the mirror's channel, messages. A sender blocks while it is full.
-const MOST_MESSAGES: usize = 1024;
+const MAX_MESSAGES: usize = 1024;
 
 /// Between two looks at the path of a leg.
 const PLACES: Duration = Duration::from_millis(500);
@@ -130,7 +130,7 @@ pub(super) fn watch_place(queues: Arc<Queues>, leg: usize) -> Result<(), Backend
 
 impl Queues {
     fn new(queues: u32) -> io::Result<Queues> {
-        let queues = (queues as usize + 1).min(MOST_QUEUES);
+        let queues = (queues as usize + 1).min(MAX_QUEUES);
         // Rings read these eventfds, and block.
         let wakes = (0..queues).map(|_| Ok(Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?)));
         Ok(Queues {
@@ -331,7 +331,7 @@ pub struct Inbox {
 /// As eventfd(2).
 pub fn channel(queues: u32) -> io::Result<(Handle, Inbox)> {
     let queues = Arc::new(Queues::new(queues)?);
-    let (sender, receiver) = sync_channel(MOST_MESSAGES);
+    let (sender, receiver) = sync_channel(MAX_MESSAGES);
     let handle = Handle {
         messages: sender,
         queues: Arc::clone(&queues),

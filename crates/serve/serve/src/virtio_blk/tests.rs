@@ -321,10 +321,10 @@ fn the_configuration_tells_limits_and_takes_the_choice_of_a_cache() {
     assert_eq!(config.len(), 96);
     assert_eq!(config[..8], (LENGTH / 512).to_le_bytes());
     assert_eq!(config[20..24], 512u32.to_le_bytes());
-    assert_eq!((config[32], config[34]), (1, MOST_QUEUES as u8));
+    assert_eq!((config[32], config[34]), (1, MAX_QUEUES as u8));
     assert_eq!(DISK.config(false, 32, 1), [0]);
-    let most = u64::from(LONGEST_SEGMENT) * u64::from(MOST_SEGMENTS);
-    assert!(most <= u64::from(MOST_BYTES));
+    let most = u64::from(MAX_SEGMENT_LEN) * u64::from(MAX_SEGMENTS);
+    assert!(most <= u64::from(MAX_BYTES));
     for (offset, bytes, chosen) in [
         (32, &[0][..], Some(false)),
         (32, &[1], Some(true)),

@@ -10,7 +10,7 @@ const BATCHES: usize = 64;
 
 /// Maximum number of values in memory, over all trials shown together. With the derived figures and the
 /// output, they take half a gibibyte.
-pub(super) const MOST_VALUES: usize = 1 << 23;
+pub(super) const MAX_VALUES: usize = 1 << 23;
 
 /// The reason why series cannot be read.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::process;
 use iodyno_model::SeriesColumn;
 use tempfile::TempDir;
 
-use super::super::pool_child::{MOST_BYTES, MOST_REPORTS, READ_SIZE};
+use super::super::pool_child::{MAX_BYTES, MAX_REPORTS, READ_SIZE};
 use super::*;
 use crate::scope::Devices;
 
@@ -211,7 +211,7 @@ fn reports_that_arrive_together_are_all_used_with_equal_parts_of_the_time() {
 #[test]
 fn reports_that_are_lost_are_reported() {
     let host = Host::new("cat $D/many; gate end");
-    let many: String = (0..MOST_REPORTS + 5).map(report_of).collect();
+    let many: String = (0..MAX_REPORTS + 5).map(report_of).collect();
     fs::write(host.folder.path().join("many"), many).unwrap();
     let mut pool = host.open();
     within(|| (pool.iostat.as_ref().unwrap().state().dropped == 5).then_some(()));
@@ -361,10 +361,10 @@ fn a_command_that_floods_its_output_is_read_slowly_and_can_be_stopped() {
             let now = written();
             same = if now == before { same + 1 } else { 0 };
             before = now;
-            (now >= MOST_BYTES / 2 && same == 20).then_some(())
+            (now >= MAX_BYTES / 2 && same == 20).then_some(())
         });
         // The bytes that were read, the capacity of a pipe, and its own messages.
-        let most = MOST_BYTES + READ_SIZE + 16 * rustix::param::page_size() + 4096;
+        let most = MAX_BYTES + READ_SIZE + 16 * rustix::param::page_size() + 4096;
         assert!(before <= most, "{before} of `{script}`");
         pool.close();
         within(|| is_gone(pid).then_some(()));

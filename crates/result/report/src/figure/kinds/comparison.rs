@@ -4,12 +4,12 @@ use crate::compare::{Tone, verdict_words};
 use iodyno_model::{ComparedRow, Comparison, Observation};
 use iodyno_units::percent;
 
-use super::{MOST_PANELS, left_out, value};
+use super::{MAX_PANELS, left_out, value};
 use crate::figure::axis::better;
 use crate::figure::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
 
 /// Rows of the figure of ratios, at most.
-const MOST_ROWS: usize = 60;
+const MAX_ROWS: usize = 60;
 
 /// The groups of verdicts, each with its name and the index of its colour.
 const GROUPS: [(Tone, &str, usize); 4] = [
@@ -41,7 +41,7 @@ pub fn verdicts(comparison: &Comparison) -> Option<Figure> {
                 continue;
             };
             all += 1;
-            if names.len() == MOST_ROWS {
+            if names.len() == MAX_ROWS {
                 continue;
             }
             let mut name = row_name(row, metrics);
@@ -143,7 +143,7 @@ pub fn trials(comparison: &Comparison, trials: &[Observation]) -> Option<Figure>
             continue;
         }
         all += 1;
-        if panels.len() == MOST_PANELS {
+        if panels.len() == MAX_PANELS {
             continue;
         }
         let y = Axis::of_metric(&row.metric, largest);

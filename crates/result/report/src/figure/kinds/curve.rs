@@ -2,7 +2,7 @@
 
 use iodyno_model::{AxisCurve, Estimated, SearchAnswer, SeriesUnit};
 
-use super::{MOST_PANELS, left_out, panels_of, value};
+use super::{MAX_PANELS, left_out, panels_of, value};
 use crate::figure::axis::better;
 use crate::figure::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
 
@@ -26,7 +26,7 @@ pub fn search(answers: &[SearchAnswer]) -> Option<Figure> {
     let drawn: Vec<&SearchAnswer> = answers.iter().filter(|it| !it.curve.is_empty()).collect();
     let panels: Vec<Panel> = drawn
         .iter()
-        .take(MOST_PANELS)
+        .take(MAX_PANELS)
         .map(|it| searched(it))
         .collect();
     let more = left_out(drawn.len(), panels.len(), "search");

@@ -3,7 +3,7 @@
 use crate::compare::{change_words, drift_words, newest_words};
 use iodyno_model::History;
 
-use super::{MOST_PANELS, left_out, value};
+use super::{MAX_PANELS, left_out, value};
 use crate::figure::axis::better;
 use crate::figure::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
 
@@ -11,8 +11,8 @@ use crate::figure::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
 /// without a history of two runs.
 pub fn history(histories: &[History]) -> Option<Figure> {
     let long: Vec<&History> = histories.iter().filter(|it| it.points.len() > 1).collect();
-    let panels: Vec<Panel> = long.iter().take(MOST_PANELS).map(|it| panel(it)).collect();
-    let notes = long.iter().take(MOST_PANELS).flat_map(|it| {
+    let panels: Vec<Panel> = long.iter().take(MAX_PANELS).map(|it| panel(it)).collect();
+    let notes = long.iter().take(MAX_PANELS).flat_map(|it| {
         let changes = it.changes.iter().map(|change| change_words(it, change));
         let drifts = it.drifts.iter().map(|drift| drift_words(it, drift));
         let all = changes.chain(drifts).chain([newest_words(it)]);

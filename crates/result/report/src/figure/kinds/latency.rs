@@ -8,14 +8,14 @@ use crate::figure::axis::nines;
 use crate::figure::{Axis, Cells, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
 
 /// The largest percentile that is drawn, and the smallest number of ops above it: fewer would be chance.
-const MOST_NINES: f64 = 99.99;
-const LEAST_ABOVE: f64 = 10.0;
+const MAX_NINES: f64 = 99.99;
+const MIN_ABOVE: f64 = 10.0;
 
 /// The smallest distance between two points: in factors of ten of latency and in nines. It is less than two pixels.
-const LEAST_STEP: f64 = 0.02;
+const MIN_STEP: f64 = 0.02;
 
 /// Columns of a heat map, at most.
-const MOST_COLUMNS: usize = 240;
+const MAX_COLUMNS: usize = 240;
 /// Rows of a heat map for each factor of ten.
 const ROWS_A_DECADE: f64 = 20.0;
 
@@ -66,8 +66,8 @@ fn cumulative(it: &Distribution) -> Curve {
     let count = it.histogram.count() as f64;
     let mut points = vec![Point::new(it.histogram.min_ns() as f64, 0.0)];
     let mut seen = 0;
-    let enough = 100.0 * (1.0 - LEAST_ABOVE / count);
-    let highest_percentile = enough.clamp(50.0, MOST_NINES);
+    let enough = 100.0 * (1.0 - MIN_ABOVE / count);
+    let highest_percentile = enough.clamp(50.0, MAX_NINES);
     let (mut last_at, mut last_percentile) = (1.0, 0.0);
     for (_, highest, ops) in it.histogram.bins() {
         seen += ops;
@@ -76,7 +76,7 @@ fn cumulative(it: &Distribution) -> Curve {
             .clamp(it.histogram.min_ns(), it.histogram.max_ns())
             .max(1);
         let step = (at as f64 / last_at).log10() + nines(percentile) - nines(last_percentile);
-        if step < LEAST_STEP && percentile < highest_percentile {
+        if step < MIN_STEP && percentile < highest_percentile {
             continue;
         }
         (last_at, last_percentile) = (at as f64, percentile);
@@ -114,7 +114,7 @@ pub fn heatmap(title: &str, direction: Direction, frames: &[Frame]) -> Option<Fi
     let edges = (0..=rows).map(|row| 10_f64.powf((first + row as f64) / ROWS_A_DECADE));
     let axis = Axis::of_unit("service latency", SeriesUnit::Nanos, (low * high).sqrt()).log();
     let y: Vec<f64> = edges.map(|edge| edge / axis.divisor).collect();
-    let each = frames.len().div_ceil(MOST_COLUMNS).max(1);
+    let each = frames.len().div_ceil(MAX_COLUMNS).max(1);
     let groups: Vec<&[Frame]> = frames.chunks(each).collect();
     let mut x: Vec<f64> = groups
         .iter()

@@ -21,7 +21,7 @@ use super::Panel;
 use iodyno_model::ordered::entry;
 
 /// Panels of a figure, at most; more would not be readable.
-pub const MOST_PANELS: usize = 12;
+pub const MAX_PANELS: usize = 12;
 
 /// A value of a metric with its unit.
 fn value(metric: &Metric, value: f64) -> String {
@@ -34,7 +34,7 @@ fn value(metric: &Metric, value: f64) -> String {
     }
 }
 
-/// The panels of items with the same key, in the order of their first items; at most [`MOST_PANELS`], and the number of
+/// The panels of items with the same key, in the order of their first items; at most [`MAX_PANELS`], and the number of
 /// all.
 fn panels_of<'a, T: 'a, K: PartialEq>(
     items: impl IntoIterator<Item = &'a T>,
@@ -45,7 +45,7 @@ fn panels_of<'a, T: 'a, K: PartialEq>(
     for item in items {
         entry(&mut groups, key(item)).push(item);
     }
-    let panels = groups.iter().take(MOST_PANELS);
+    let panels = groups.iter().take(MAX_PANELS);
     let panels = panels.map(|(_, own)| drawn(own)).collect();
     (panels, groups.len())
 }
