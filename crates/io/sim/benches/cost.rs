@@ -1,13 +1,15 @@
 //! Measures the simulator: events per second of CPU time. An event is an op that is submitted, or one that ends.
 #![allow(clippy::print_stdout, reason = "a program of its own")]
 
+#[allow(dead_code, reason = "each of its users needs a part of it")]
+mod readers;
+
 use iodyno_mirror::{PolicyKind, QueueSettings};
-use iodyno_sim::{
-    Access, Disk, DiskSettings, FlashSettings, HddSettings, Readers, ReadersSettings, SimMirror,
-};
+use iodyno_sim::{Disk, DiskSettings, FlashSettings, HddSettings, SimMirror};
 use iodyno_sys::{Device, Op, OpKind};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use readers::{Access, Readers, ReadersSettings};
 
 /// Random reads of 4 KiB, `depth` in flight.
 fn random_reads(device: &mut impl Device, depth: u32, count: u64) -> u64 {
@@ -77,7 +79,7 @@ fn main() {
                     let mirror = |number: u64| {
                         let disks = (0..3).map(|leg| Disk::new(&hdd, &[], number * 3 + leg));
                         let queue = QueueSettings::default();
-                        SimMirror::new(policy.build(3, 1), disks.collect(), queue, 4096)
+                        SimMirror::new(vec![policy.build(3, 1)], disks.collect(), queue, 4096)
                     };
                     let settings = ReadersSettings {
                         access,

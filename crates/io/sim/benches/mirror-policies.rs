@@ -20,17 +20,18 @@
     reason = "a program of its own"
 )]
 
+#[allow(dead_code, reason = "each of its users needs a part of it")]
+mod readers;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use iodyno_mirror::{PolicyKind, QueueSettings, Totals};
-use iodyno_sim::{
-    Access, Disk, DiskSettings, FlashSettings, HddSettings, Layout, Readers, ReadersSettings,
-    SimMirror, Slowing,
-};
+use iodyno_sim::{Disk, DiskSettings, FlashSettings, HddSettings, SimMirror, Slowing};
 use iodyno_sys::{Device, Op, OpKind};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use readers::{Access, Layout, Readers, ReadersSettings};
 
 const MIRRORS: u64 = 2;
 
@@ -62,7 +63,7 @@ impl Cell {
                 let disks = self.disks.iter().zip(1..);
                 let disks = disks.map(|((disk, slow), leg)| Disk::new(disk, slow, seed + leg));
                 let policies = policy.build_queues(self.queues, self.disks.len(), seed);
-                SimMirror::with_queues(policies, disks.collect(), self.queue, 4096)
+                SimMirror::new(policies, disks.collect(), self.queue, 4096)
             };
             let mirrors = (0..MIRRORS).map(mirror).collect();
             let mut readers = Readers::new(self.readers.clone(), mirrors, *seed);
@@ -419,7 +420,7 @@ impl Streams {
         let disks = (0..legs).map(|leg| Disk::new(&settings, &[], seed * 100 + leg));
         let policies = policy.build_queues(1, legs as usize, seed);
         let queue = QueueSettings::default();
-        let mut mirror = SimMirror::with_queues(policies, disks.collect(), queue, 4096);
+        let mut mirror = SimMirror::new(policies, disks.collect(), queue, 4096);
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         // When the read of each slot comes; slots of a stream follow each other.
         let slots = 0..(self.count * self.depth) as u32;

@@ -16,11 +16,6 @@ pub enum DiskSettings {
 }
 
 impl DiskSettings {
-    /// Whether its medium rotates.
-    pub fn rotational(&self) -> bool {
-        matches!(self, DiskSettings::Hdd(_))
-    }
-
     /// The same disk, slower or faster: all times are multiplied by `factor`.
     pub fn scaled(&self, factor: f64) -> DiskSettings {
         match self {
@@ -61,41 +56,40 @@ impl Disk {
     pub fn rotational(&self) -> bool {
         matches!(self, Disk::Hdd(_))
     }
+
+    fn device(&self) -> &dyn Device {
+        match self {
+            Disk::Hdd(disk) => disk,
+            Disk::Flash(disk) => disk,
+        }
+    }
+
+    fn device_mut(&mut self) -> &mut dyn Device {
+        match self {
+            Disk::Hdd(disk) => disk,
+            Disk::Flash(disk) => disk,
+        }
+    }
 }
 
 impl Device for Disk {
     fn describe(&self) -> String {
-        match self {
-            Disk::Hdd(disk) => disk.describe(),
-            Disk::Flash(disk) => disk.describe(),
-        }
+        self.device().describe()
     }
 
     fn submit(&mut self, now: u64, slot: Slot, op: &Op) {
-        match self {
-            Disk::Hdd(disk) => disk.submit(now, slot, op),
-            Disk::Flash(disk) => disk.submit(now, slot, op),
-        }
+        self.device_mut().submit(now, slot, op);
     }
 
     fn next_end(&self) -> Option<u64> {
-        match self {
-            Disk::Hdd(disk) => disk.next_end(),
-            Disk::Flash(disk) => disk.next_end(),
-        }
+        self.device().next_end()
     }
 
     fn take_ended(&mut self, now: u64) -> Option<DeviceEnd> {
-        match self {
-            Disk::Hdd(disk) => disk.take_ended(now),
-            Disk::Flash(disk) => disk.take_ended(now),
-        }
+        self.device_mut().take_ended(now)
     }
 
     fn cancel_all(&mut self, now: u64) {
-        match self {
-            Disk::Hdd(disk) => disk.cancel_all(now),
-            Disk::Flash(disk) => disk.cancel_all(now),
-        }
+        self.device_mut().cancel_all(now);
     }
 }

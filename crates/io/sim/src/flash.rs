@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use iodyno_sys::{Device, DeviceEnd, Op, OpKind, Slot};
+use slab::Slab;
 
 use crate::Slowing;
 
@@ -69,7 +70,7 @@ struct Part {
     program: bool,
 }
 
-/// A command that has not ended; its index is its slot, or for writes any free place.
+/// A command with pages to read or program.
 #[derive(Debug, Clone, Copy)]
 struct Command {
     slot: Slot,
@@ -104,8 +105,7 @@ pub struct Flash {
     /// Earliest first; the number keeps the order of equal times.
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     numbers: u64,
-    commands: Vec<Command>,
-    free: Vec<u32>,
+    commands: Slab<Command>,
     dies: Vec<Line>,
     /// Pages that wait for a channel: the die, and the part.
     channels: Vec<VecDeque<(u32, Part)>>,
@@ -125,8 +125,7 @@ impl Flash {
             slowing: slowing.to_vec(),
             events: BinaryHeap::with_capacity(256),
             numbers: 0,
-            commands: Vec::with_capacity(64),
-            free: Vec::with_capacity(64),
+            commands: Slab::with_capacity(64),
             dies: vec![Line::with_capacity(16); dies as usize],
             channels: vec![VecDeque::with_capacity(16); settings.channels as usize],
             link_free: 0.0,
@@ -174,7 +173,7 @@ impl Flash {
                 self.accept_writes(now);
             }
             _ => {
-                self.free.push(number);
+                self.commands.remove(number as usize);
                 self.end(now, slot, 0);
             }
         }
@@ -287,8 +286,7 @@ impl Flash {
     fn finish(&mut self, now: f64, number: u32) {
         let Command {
             slot, op, factor, ..
-        } = self.commands[number as usize];
-        self.free.push(number);
+        } = self.commands.remove(number as usize);
         if op.kind == OpKind::Read {
             let end = self.transfer(now, u64::from(op.length), factor);
             self.end(end, slot, op.length as i32);
@@ -318,16 +316,7 @@ impl Device for Flash {
             parts: 0,
             factor,
         };
-        let number = match self.free.pop() {
-            Some(number) => {
-                self.commands[number as usize] = command;
-                number
-            }
-            None => {
-                self.commands.push(command);
-                self.commands.len() as u32 - 1
-            }
-        };
+        let number = self.commands.insert(command) as u32;
         let at = now as f64 + self.settings.overhead_ns * factor;
         self.schedule(at, Event::Begin(number));
     }
@@ -362,21 +351,9 @@ impl Device for Flash {
             }
         }
         // Commands whose end is not decided: reads, and writes that wait for the buffer.
-        let mut undecided = vec![true; self.commands.len()];
-        self.free
-            .iter()
-            .for_each(|&number| undecided[number as usize] = false);
-        for (command, _) in self
-            .commands
-            .iter()
-            .zip(undecided)
-            .filter(|(_, open)| *open)
-        {
-            let accepted = command.op.kind == OpKind::Write && command.parts > 0;
-            if !accepted {
-                slots.push(command.slot);
-            }
-        }
+        let accepted = |it: &Command| it.op.kind == OpKind::Write && it.parts > 0;
+        let commands = self.commands.drain();
+        slots.extend(commands.filter(|it| !accepted(it)).map(|it| it.slot));
         for slot in slots {
             self.end(now as f64, slot, -libc::ECANCELED);
         }
@@ -384,7 +361,6 @@ impl Device for Flash {
         self.stalled.clear();
         self.dies.iter_mut().for_each(VecDeque::clear);
         self.channels.iter_mut().for_each(VecDeque::clear);
-        self.free = (0..self.commands.len() as u32).collect();
         (self.buffered, self.link_free) = (0, now as f64);
     }
 }

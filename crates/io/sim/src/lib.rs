@@ -2,15 +2,13 @@
 //!
 //! [`Hdd`] is a rotating disk, [`Flash`] a solid-state one, and [`SimMirror`] a mirror: the read policies and queues of
 //! `iodyno-mirror` above such disks. All implement [`iodyno_sys::Device`]: they get ops and the current time, and
-//! decide when each op ends. [`Readers`] drives striped mirrors as threads on ZFS do that read files; [`SharedDevice`]
-//! gives a disk or mirror to the clones of a trial. Nothing here reads a clock, and the same seed gives the same
-//! results on every host.
+//! decide when each op ends. [`SharedDevice`] gives a disk or mirror to the clones of a trial. Nothing here reads a clock,
+//! and the same seed gives the same results on every host.
 
 mod disk;
 mod flash;
 mod hdd;
 mod mirror;
-mod readers;
 mod shared;
 mod slowing;
 #[cfg(test)]
@@ -21,6 +19,5 @@ pub use disk::{Disk, DiskSettings};
 pub use flash::{Flash, FlashSettings};
 pub use hdd::{Hdd, HddSettings};
 pub use mirror::SimMirror;
-pub use readers::{Access, Layout, Outcome, Readers, ReadersSettings};
 pub use shared::{SharedDevice, SimObserver};
 pub use slowing::Slowing;

@@ -79,19 +79,9 @@ pub struct SimMirror {
 }
 
 impl SimMirror {
-    /// A mirror of these disks, for `slots` ops in flight.
+    /// A mirror of these disks, for `slots` ops in flight. There is a queue for each policy; an op uses the queue
+    /// [`Op::file`] modulo their number. What policies see of the legs is common.
     pub fn new(
-        policy: Box<dyn ReadPolicy>,
-        disks: Vec<Disk>,
-        queue: QueueSettings,
-        slots: u32,
-    ) -> SimMirror {
-        SimMirror::with_queues(vec![policy], disks, queue, slots)
-    }
-
-    /// A mirror with several queues, at least one, each with a policy of its own. An op uses the queue [`Op::file`]
-    /// modulo their number. What policies see of the legs is common.
-    pub fn with_queues(
         policies: Vec<Box<dyn ReadPolicy>>,
         disks: Vec<Disk>,
         queue: QueueSettings,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use iodyno_mirror::UnknownPolicy;
 use iodyno_model::{SimDevice, SimTarget, SimulatedDisk};
 use iodyno_sys::{Device, DeviceEnd, Op, Slot, Waker};
+use slab::Slab;
 
 use crate::volume::Volume;
 
@@ -46,8 +47,7 @@ struct State {
     /// The latest time that was passed on: in real time, users may be overtaken between reading a clock and calling.
     now: u64,
     /// The ops in flight, by their slots on the device.
-    ops: Vec<Owner>,
-    free: Vec<Slot>,
+    ops: Slab<Owner>,
     users: Vec<User>,
     /// The user that is due next, and when.
     due: Option<(u64, u32)>,
@@ -88,8 +88,7 @@ impl SharedDevice {
         let state = Arc::new(Mutex::new(State {
             volume: Volume::new(target, users.len(), seed)?,
             now: 0,
-            ops: Vec::new(),
-            free: Vec::new(),
+            ops: Slab::new(),
             users: users.iter().map(|_| User::default()).collect(),
             due: None,
         }));
@@ -121,8 +120,7 @@ impl State {
                 user,
                 slot,
                 cancelled,
-            } = self.ops[end.slot as usize];
-            self.free.push(end.slot);
+            } = self.ops.remove(end.slot as usize);
             if !cancelled {
                 let user = &mut self.users[user as usize];
                 user.in_flight -= 1;
@@ -156,16 +154,7 @@ impl Device for SharedDevice {
             slot,
             cancelled: false,
         };
-        let number = match state.free.pop() {
-            Some(number) => {
-                state.ops[number as usize] = owner;
-                number
-            }
-            None => {
-                state.ops.push(owner);
-                state.ops.len() as u32 - 1
-            }
-        };
+        let number = state.ops.insert(owner) as Slot;
         state.users[self.user as usize].in_flight += 1;
         let op = Op {
             offset: op.offset + place,
@@ -209,12 +198,10 @@ impl Device for SharedDevice {
     fn cancel_all(&mut self, now: u64) {
         let mut state = self.state();
         state.distribute(now);
-        let State {
-            ops, free, users, ..
-        } = &mut *state;
+        let State { ops, users, .. } = &mut *state;
         let user = &mut users[self.user as usize];
-        for (number, op) in (0..).zip(ops.iter_mut()) {
-            if op.user == self.user && !op.cancelled && !free.contains(&number) {
+        for (_, op) in ops.iter_mut() {
+            if op.user == self.user && !op.cancelled {
                 op.cancelled = true;
                 user.in_flight -= 1;
                 user.ended.push_back(DeviceEnd {

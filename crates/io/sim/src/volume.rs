@@ -6,6 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use iodyno_mirror::{PolicyKind, QueueSettings, UnknownPolicy};
 use iodyno_model::{SimDevice, SimRecords, SimTarget, SimulatedDisk};
 use iodyno_sys::{Device, DeviceEnd, Op, OpKind, Slot};
+use slab::Slab;
 
 use crate::{Disk, SimMirror};
 
@@ -29,8 +30,7 @@ pub(crate) struct Volume {
     records: Option<SimRecords>,
     users: Vec<User>,
     ops: Vec<OpenOp>,
-    requests: Vec<Request>,
-    free: Vec<u32>,
+    requests: Slab<Request>,
     events: BinaryHeap<Reverse<(u64, Event)>>,
     ended: VecDeque<DeviceEnd>,
     /// Number of the next stream.
@@ -127,7 +127,7 @@ impl Volume {
             let disks = legs.iter().zip(seed.wrapping_add(1)..);
             let disks = disks.map(|(disk, seed)| Disk::of(disk, seed)).collect();
             let policies = policy.build_queues(target.queues, legs.len(), seed);
-            SimMirror::with_queues(policies, disks, queue, 64)
+            SimMirror::new(policies, disks, queue, 64)
         };
         Ok(Volume {
             mirrors: (0..target.count.max(1)).map(mirror).collect(),
@@ -135,8 +135,7 @@ impl Volume {
             records: target.records,
             users: (0..users).map(|_| User::default()).collect(),
             ops: Vec::new(),
-            requests: Vec::new(),
-            free: Vec::new(),
+            requests: Slab::new(),
             events: BinaryHeap::new(),
             ended: VecDeque::new(),
             next_stream: 0,
@@ -385,16 +384,7 @@ impl Volume {
                 )
             }
         };
-        let number = match self.free.pop() {
-            Some(number) => {
-                self.requests[number as usize] = request;
-                number
-            }
-            None => {
-                self.requests.push(request);
-                self.requests.len() as u32 - 1
-            }
-        };
+        let number = self.requests.insert(request) as Slot;
         let op = Op {
             kind: request.transfer,
             // The queue of a mirror.
@@ -409,8 +399,7 @@ impl Volume {
 
     /// A request has ended.
     fn arrive(&mut self, end: DeviceEnd) {
-        let request = self.requests[end.slot as usize];
-        self.free.push(end.slot);
+        let request = self.requests.remove(end.slot as usize);
         let mut waiting: Vec<Slot> = request.op.into_iter().collect();
         let user = &mut self.users[request.user as usize];
         if self.records.is_some() && request.transfer == OpKind::Read {

@@ -10,7 +10,12 @@ fn mirror(kind: PolicyKind, disk: DiskSettings, legs: usize) -> SimMirror {
     let disks = (0..legs as u64)
         .map(|leg| Disk::new(&disk, &[], leg))
         .collect();
-    SimMirror::new(kind.build(legs, 1), disks, QueueSettings::default(), 64)
+    SimMirror::new(
+        vec![kind.build(legs, 1)],
+        disks,
+        QueueSettings::default(),
+        64,
+    )
 }
 
 fn uniform(seed: u64, writes: f64) -> impl FnMut() -> Op {

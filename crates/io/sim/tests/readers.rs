@@ -1,16 +1,26 @@
+//! The threads of the benchmarks read what a file system reads.
+
+#[allow(dead_code, reason = "each of its users needs a part of it")]
+#[path = "../benches/readers/mod.rs"]
+mod readers;
+
 use std::collections::HashSet;
 
 use iodyno_mirror::{PolicyKind, QueueSettings};
-
-use super::*;
-use crate::{Disk, DiskSettings, HddSettings, SimMirror};
+use iodyno_sim::{Disk, DiskSettings, HddSettings, SimMirror};
+use readers::{Access, Layout, Readers, ReadersSettings};
 
 fn mirrors(count: u64, legs: usize) -> Vec<SimMirror> {
     let disk = DiskSettings::Hdd(HddSettings::default());
     let mirror = |number: u64| {
         let legs_of = (0..legs as u64).map(|leg| Disk::new(&disk, &[], number * 10 + leg));
         let policy = PolicyKind::Modulo.build(legs, 1);
-        SimMirror::new(policy, legs_of.collect(), QueueSettings::default(), 64)
+        SimMirror::new(
+            vec![policy],
+            legs_of.collect(),
+            QueueSettings::default(),
+            64,
+        )
     };
     (0..count).map(mirror).collect()
 }

@@ -6,10 +6,11 @@ use std::collections::BinaryHeap;
 use iodyno_sys::{Device, Op, OpKind};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use slab::Slab;
 
 /// What a thread does with its file.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Access {
+pub(crate) enum Access {
     /// Reads to the end of the file, then from its begin, in blocks of this many bytes. See
     /// [`ReadersSettings::together`].
     Sequential(u64),
@@ -24,7 +25,7 @@ pub enum Access {
 
 /// Where the files lie on the mirrors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layout {
+pub(crate) enum Layout {
     /// One file after the other, as if written one at a time.
     Contiguous,
     /// The stripe units of all files alternate, as if written at the same time.
@@ -33,32 +34,32 @@ pub enum Layout {
 
 /// Parameters of [`Readers`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct ReadersSettings {
+pub(crate) struct ReadersSettings {
     /// Number of threads; thread t reads file t mod `files`.
-    pub threads: u32,
+    pub(crate) threads: u32,
     /// Number of files.
-    pub files: u32,
+    pub(crate) files: u32,
     /// Length of a file, bytes.
-    pub file: u64,
+    pub(crate) file: u64,
     /// Where they lie.
-    pub layout: Layout,
+    pub(crate) layout: Layout,
     /// What the threads do.
-    pub access: Access,
+    pub(crate) access: Access,
     /// Whether sequential threads start at the begin of their files, or at random places.
-    pub together: bool,
+    pub(crate) together: bool,
     /// Share of the random ops that go to the hot part of the files; the others go anywhere. 0: all are uniform.
-    pub skew: f64,
+    pub(crate) skew: f64,
     /// The hot part of a file is the first of this many equal parts.
-    pub parts: u64,
+    pub(crate) parts: u64,
     /// Length of a record, the unit of all transfers, bytes.
-    pub record: u64,
+    pub(crate) record: u64,
     /// Bytes that lie on one mirror before the next one follows.
-    pub stripe: u64,
+    pub(crate) stripe: u64,
     /// Furthest that the file system reads ahead of a sequential reader, bytes; 0: it does not. It reads ahead 2^(k − 1) records
     /// after the k-th consecutive record (k ≥ 2), as ZFS's `dmu_zfetch` did in 2013.
-    pub prefetch: u64,
+    pub(crate) prefetch: u64,
     /// Time that a thread needs to submit a request, ns.
-    pub submission_ns: u64,
+    pub(crate) submission_ns: u64,
 }
 
 impl Default for ReadersSettings {
@@ -82,27 +83,27 @@ impl Default for ReadersSettings {
 
 /// What the threads did in the measured time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Ops that ended.
-    pub ops: u64,
+    pub(crate) ops: u64,
     /// Their bytes.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Requests to the mirrors that were submitted or ended, since the begin.
-    pub events: u64,
+    pub(crate) events: u64,
     /// Measured time, s.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// Longest time that an op took, ns.
-    pub longest_ns: u64,
+    pub(crate) longest_ns: u64,
 }
 
 impl Outcome {
     /// MB (10⁶ bytes) per second.
-    pub fn megabytes(&self) -> f64 {
+    pub(crate) fn megabytes(&self) -> f64 {
         self.bytes as f64 / 1e6 / self.seconds
     }
 
     /// Ops per second.
-    pub fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         self.ops as f64 / self.seconds
     }
 }
@@ -140,21 +141,20 @@ struct Request {
 
 /// Threads that read files through ZFS's records, striping and prefetch, each with one op at a time.
 #[derive(Debug)]
-pub struct Readers<D> {
+pub(crate) struct Readers<D> {
     settings: ReadersSettings,
     mirrors: Vec<D>,
     threads: Vec<Thread>,
     /// When threads run next.
     runs: BinaryHeap<Reverse<(u64, u32)>>,
-    requests: Vec<Request>,
-    free: Vec<u32>,
+    requests: Slab<Request>,
     measured: Outcome,
     measure_from: u64,
 }
 
 impl<D: Device> Readers<D> {
     /// Threads above these mirrors, which must be idle at time 0.
-    pub fn new(settings: ReadersSettings, mirrors: Vec<D>, seed: u64) -> Readers<D> {
+    pub(crate) fn new(settings: ReadersSettings, mirrors: Vec<D>, seed: u64) -> Readers<D> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let thread = |number: u32| {
             let random = Xoshiro256PlusPlus::seed_from_u64(random.random());
@@ -176,8 +176,7 @@ impl<D: Device> Readers<D> {
         let mut readers = Readers {
             runs: (0..settings.threads).map(|one| Reverse((0, one))).collect(),
             threads,
-            requests: Vec::with_capacity(4096),
-            free: Vec::with_capacity(4096),
+            requests: Slab::with_capacity(4096),
             measured: Outcome::default(),
             measure_from: 0,
             settings,
@@ -196,12 +195,12 @@ impl<D: Device> Readers<D> {
     }
 
     /// The mirrors.
-    pub fn mirrors(&self) -> &[D] {
+    pub(crate) fn mirrors(&self) -> &[D] {
         &self.mirrors
     }
 
     /// Runs until `warm_up_s`, then measures for `measure_s`, both in virtual seconds.
-    pub fn run(&mut self, warm_up_s: f64, measure_s: f64) -> Outcome {
+    pub(crate) fn run(&mut self, warm_up_s: f64, measure_s: f64) -> Outcome {
         self.measure_from = (warm_up_s * 1e9) as u64;
         let until = self.measure_from + (measure_s * 1e9) as u64;
         loop {
@@ -243,8 +242,7 @@ impl<D: Device> Readers<D> {
             thread: number,
             identity,
             record,
-        } = self.requests[slot as usize];
-        self.free.push(slot);
+        } = self.requests.remove(slot as usize);
         let thread = &mut self.threads[number as usize];
         if identity >> 40 != thread.series {
             return;
@@ -375,14 +373,7 @@ impl<D: Device> Readers<D> {
             identity: thread.series << 40 | record,
             record,
         };
-        let slot = match self.free.pop() {
-            Some(slot) => slot,
-            None => {
-                self.requests.push(request);
-                self.requests.len() as u32 - 1
-            }
-        };
-        self.requests[slot as usize] = request;
+        let slot = self.requests.insert(request) as u32;
         let (mirror, offset) = self.place(thread.file, record);
         let op = Op {
             kind: if thread.write {
@@ -401,7 +392,7 @@ impl<D: Device> Readers<D> {
     }
 
     /// Mirror and offset of a record of a file.
-    fn place(&self, file: u64, record: u64) -> (usize, u64) {
+    pub(crate) fn place(&self, file: u64, record: u64) -> (usize, u64) {
         let ReadersSettings {
             stripe,
             record: length,
@@ -422,6 +413,3 @@ impl<D: Device> Readers<D> {
         (mirror as usize, row * stripe + within)
     }
 }
-
-#[cfg(test)]
-mod tests;
