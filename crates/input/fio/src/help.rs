@@ -18,7 +18,7 @@ pub(super) fn usage() -> String {
          Options before the first --name count for all jobs; --name=NAME begins a job.\n\n",
     );
     for flag in FLAGS {
-        if !matches!(flag.status, Status::Refused { .. }) {
+        if !flag.status.is_refused() {
             let argument = match flag.unit {
                 Unit::Nothing => "",
                 Unit::OptionalText => "[=…]",
@@ -39,10 +39,7 @@ pub(super) fn option_help(name: Option<&str>) -> String {
         for (topic, options) in OPTIONS.topics {
             let _ = writeln!(text, "# {topic}");
             // Each name begins a line, and refused options are not listed, because scripts search for options here.
-            for option in options
-                .iter()
-                .filter(|option| !matches!(option.status, Status::Refused { .. }))
-            {
+            for option in options.iter().filter(|option| !option.status.is_refused()) {
                 let _ = writeln!(text, "{:<24}: {}", option.name, option.text);
             }
         }
@@ -88,9 +85,7 @@ fn describe(option: &OptionSpec) -> String {
 pub(super) fn engine_help(name: Option<&str>) -> Result<String, String> {
     let Some(name) = name else {
         let mut text = String::from("Available IO engines:\n");
-        let supported = ENGINES
-            .iter()
-            .filter(|engine| matches!(engine.status, Status::Honoured(_)));
+        let supported = ENGINES.iter().filter(|engine| engine.status.is_honoured());
         for engine in supported {
             let _ = writeln!(text, "\t{:<14} {}", engine.name, engine.text);
         }

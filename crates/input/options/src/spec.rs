@@ -129,6 +129,21 @@ pub enum Status<T> {
 }
 
 impl<T> Status<T> {
+    /// Whether it is supported.
+    pub fn is_honoured(&self) -> bool {
+        matches!(self, Status::Honoured(_))
+    }
+
+    /// Whether it is accepted without effect.
+    pub fn is_ignored(&self) -> bool {
+        matches!(self, Status::Ignored { .. })
+    }
+
+    /// Whether it is not supported.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Status::Refused { .. })
+    }
+
     /// Why it is not supported, and the alternative; empty for a supported one.
     pub fn reason(&self) -> String {
         match self {
@@ -235,7 +250,7 @@ impl<S: Copy> OptionSpec<S> {
 
     /// Whether it is supported.
     pub fn honoured(&self) -> bool {
-        matches!(self.status, Status::Honoured(_))
+        self.status.is_honoured()
     }
 
     /// All names.

@@ -46,21 +46,31 @@ impl<S: Copy> Table<S> {
         closest(name, self.options().flat_map(OptionSpec::names))
     }
 
-    /// Number of honoured, ignored and refused options.
-    pub fn counts(&self) -> [usize; 3] {
-        let mut counts = [0; 3];
-        for option in self.options() {
-            counts[match option.status {
-                Status::Honoured(_) => 0,
-                Status::Ignored { .. } => 1,
-                Status::Refused { .. } => 2,
-            }] += 1;
+    /// A compatibility page: a Markdown text in which names in double braces are replaced: `{{all}}`, `{{honoured}}`,
+    /// `{{ignored}}` and `{{refused}}` by numbers of options, `{{supported options}}`, `{{ignored options}}` and
+    /// `{{refused options}}` by tables, and `own` names by their texts.
+    pub fn page(&self, template: &str, own: &[(&str, String)]) -> String {
+        let count = |is: fn(&Status<S>) -> bool| self.with(is).count();
+        let honoured = count(Status::is_honoured);
+        let (ignored, refused) = (count(Status::is_ignored), count(Status::is_refused));
+        let mut text = template.to_owned();
+        let mut replace =
+            |name: &str, by: &str| text = text.replace(&format!("{{{{{name}}}}}"), by);
+        replace("all", &(honoured + ignored + refused).to_string());
+        replace("honoured", &honoured.to_string());
+        replace("ignored", &ignored.to_string());
+        replace("refused", &refused.to_string());
+        replace("supported options", &self.supported());
+        replace("ignored options", &self.reasons(Status::is_ignored));
+        replace("refused options", &self.reasons(Status::is_refused));
+        for (name, by) in own {
+            replace(name, by);
         }
-        counts
+        text
     }
 
-    /// The supported options as a Markdown table by topic.
-    pub fn supported(&self) -> String {
+    /// The supported options by topic.
+    fn supported(&self) -> String {
         let mut text = String::from("| topic | options |\n|---|---|\n");
         for (topic, options) in self.topics {
             let honoured = options.iter().filter(|option| option.honoured());
@@ -72,14 +82,14 @@ impl<S: Copy> Table<S> {
         text
     }
 
-    /// The options that are ignored, or those that are refused, as a Markdown table by reason.
-    pub fn unsupported(&self, refused: bool) -> String {
-        let options = self.options().filter(|option| match option.status {
-            Status::Honoured(_) => false,
-            Status::Ignored { .. } => !refused,
-            Status::Refused { .. } => refused,
-        });
+    /// The options with this status by reason.
+    fn reasons(&self, is: fn(&Status<S>) -> bool) -> String {
+        let options = self.with(is);
         by_reason(options.map(|option| (self.names(option), option.status.reason())))
+    }
+
+    fn with(&self, is: fn(&Status<S>) -> bool) -> impl Iterator<Item = &'static OptionSpec<S>> {
+        self.options().filter(move |option| is(&option.status))
     }
 
     fn names(&self, option: &OptionSpec<S>) -> String {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use iodyno_model::printable::shell_word;
 use iodyno_model::{Diagnostic, Place, Severity, Source, closest};
-use iodyno_options::{Problem, Status, Unit};
+use iodyno_options::{Problem, Unit};
 
 use super::draft::Draft;
 use super::options::{OPTIONS, OptionSpec, dashed, defaults};
@@ -148,7 +148,7 @@ impl Gathered<'_> {
             self.say(index, diagnostic);
             return 1;
         };
-        let ignored = matches!(option.status, Status::Ignored { .. });
+        let ignored = option.status.is_ignored();
         if known != option.name && !ignored {
             let note = format!("`--{known}` is an old name of `--{}`", option.name);
             self.note(index, &note, &format!("write `--{}`", option.name));
@@ -171,7 +171,7 @@ impl Gathered<'_> {
             self.note(index, &message, "the last one counts");
         }
         // An option without effect may have its default value, and `--report-checkpoints=` requests none.
-        let honoured = matches!(option.status, Status::Honoured(_));
+        let honoured = option.honoured();
         if honoured || value != option.default {
             let written = format!("--{}", option.name);
             let outcome = option.apply(&written, value, |set| {

@@ -1,4 +1,4 @@
-//! The text of `help`.
+//! The text of `help`, and the compatibility page.
 
 use std::fmt::Write;
 
@@ -32,6 +32,11 @@ pub fn help() -> String {
          docs/sysbench-compatibility.md.\n",
     );
     text
+}
+
+/// docs/sysbench-compatibility.md.
+pub fn compatibility() -> String {
+    OPTIONS.page(include_str!("compatibility.md"), &[])
 }
 
 fn meaning(option: &OptionSpec) -> String {

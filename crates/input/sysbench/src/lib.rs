@@ -8,7 +8,6 @@
 
 mod check;
 mod command_line;
-mod compatibility;
 mod distribution;
 mod draft;
 mod help;
@@ -20,8 +19,7 @@ use iodyno_model::{Diagnostic, Job, Severity, Source, Workload};
 use iodyno_units::Nanos;
 
 pub use command_line::Action;
-pub use compatibility::compatibility;
-pub use help::help;
+pub use help::{compatibility, help};
 pub use options::{honoured_options, ignored_option, option_names};
 
 use command_line::{Line, gather};
