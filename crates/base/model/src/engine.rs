@@ -112,10 +112,6 @@ impl SimDevice {
     /// The highest number of disks of a mirror.
     pub const MAX_DISKS: usize = 16;
 
-    fn is_law(&self) -> bool {
-        *self == SimDevice::Law
-    }
-
     /// Number of its disks.
     pub fn disks(&self) -> usize {
         match self {
@@ -223,7 +219,7 @@ impl TryFrom<String> for SimDevice {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SimOptions {
     /// What it is; the next three fields apply to [`SimDevice::Law`] only.
-    #[serde(default, skip_serializing_if = "SimDevice::is_law")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub device: SimDevice,
     /// Distribution of service times.
     pub law: SimLaw,

@@ -20,12 +20,8 @@ pub struct ErrorPolicy {
     /// Errnos of writes that are not counted as errors.
     pub ignore_write: Vec<i32>,
     /// A longer latency fails the job; 0: no latency does.
-    #[serde(default, skip_serializing_if = "is_unlimited")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub max_latency: PerDirection<Nanos>,
     /// A failure of this job ends the clones that the job's `exit_what` names.
     pub exit_all: bool,
-}
-
-fn is_unlimited(limits: &PerDirection<Nanos>) -> bool {
-    *limits == PerDirection::default()
 }

@@ -82,7 +82,7 @@ pub struct Files {
     /// Number of ops on a file before the next file is chosen; at least 1.
     pub service_ops: u32,
     /// Number of files in use at a time: the next one is used when one is done; 0: all.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub open: u32,
     /// How space is reserved.
     pub fallocate: Fallocate,
@@ -128,10 +128,6 @@ pub enum FileAdvice {
     Sequential,
     /// POSIX_FADV_NOREUSE.
     NoReuse,
-}
-
-fn is_zero(count: &u32) -> bool {
-    *count == 0
 }
 
 impl Default for Files {

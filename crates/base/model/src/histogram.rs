@@ -311,16 +311,12 @@ struct Stored {
     min: u64,
     max: u64,
     sum: u64,
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     over: u64,
     bins: String,
     /// The bins of the least values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     least: Option<String>,
-}
-
-fn is_zero(value: &u64) -> bool {
-    *value == 0
 }
 
 impl From<Histogram> for Stored {

@@ -107,7 +107,7 @@ pub struct Logs {
     #[serde(default)]
     pub compressed: bool,
     /// The logs of latencies that are not written.
-    #[serde(default, skip_serializing_if = "LeftOut::none")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub left_out: LeftOut,
 }
 
@@ -120,12 +120,6 @@ pub struct LeftOut {
     pub completion: bool,
     /// `lat`.
     pub total: bool,
-}
-
-impl LeftOut {
-    fn none(&self) -> bool {
-        *self == LeftOut::default()
-    }
 }
 
 impl Logs {
@@ -170,12 +164,6 @@ pub enum MemoryPolicy {
     Prefer,
 }
 
-impl MemoryPolicy {
-    fn is_bind(&self) -> bool {
-        *self == MemoryPolicy::Bind
-    }
-}
-
 /// CPU and memory placement of the threads.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Placement {
@@ -188,22 +176,18 @@ pub struct Placement {
     /// NUMA nodes of the buffers' memory; empty: all.
     pub numa_memory_nodes: Vec<u32>,
     /// How these nodes are used.
-    #[serde(default, skip_serializing_if = "MemoryPolicy::is_bind")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub numa_memory_policy: MemoryPolicy,
     /// Value for setpriority.
     pub nice: i32,
     /// I/O class and level for ioprio_set (fio's `prioclass` and `prio`).
     pub io_priority: Option<(u8, u8)>,
     /// Hint to the device that is part of the I/O priority (fio's `priohint`).
-    #[serde(default, skip_serializing_if = "Placement::no_hint")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub io_hint: u16,
 }
 
 impl Placement {
-    fn no_hint(hint: &u16) -> bool {
-        *hint == 0
-    }
-
     /// The I/O priority of the job's threads, if it sets one.
     pub fn priority(&self) -> Option<IoPriority> {
         self.io_priority.map(|(class, level)| IoPriority {
@@ -230,7 +214,7 @@ pub struct Reporting {
     #[serde(default)]
     pub percentiles_of: PercentilesOf,
     /// Whether fio's formats add up the directions.
-    #[serde(default, skip_serializing_if = "UnifiedReporting::is_none")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub unified: UnifiedReporting,
     /// Significant digits of rates and sizes in fio's text, 1 to 10.
     #[serde(default = "Reporting::default_digits")]
@@ -254,12 +238,6 @@ pub enum UnifiedReporting {
     Mixed,
     /// Each direction, then their sum.
     Both,
-}
-
-impl UnifiedReporting {
-    fn is_none(&self) -> bool {
-        *self == UnifiedReporting::None
-    }
 }
 
 /// A choice of fio's latencies.

@@ -273,12 +273,6 @@ pub enum Fresh {
     Experiment,
 }
 
-impl Fresh {
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Fresh::default()
-    }
-}
-
 /// The storage of a configuration: how to make it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Provision {
@@ -288,7 +282,7 @@ pub struct Provision {
     #[serde(default)]
     pub fill: u64,
     /// Precondition a new target for at most this time, ns; 0: do not.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub precondition_ns: u64,
     /// Kernel settings while it exists: `vm.dirty_ratio` → `10`.
     #[serde(default)]
@@ -324,10 +318,6 @@ pub struct CommandRun {
     pub output: String,
     /// From start to end, ns.
     pub span_ns: u64,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl Provision {

@@ -83,7 +83,7 @@ pub use environment::{
     Cpu, DeviceLayer, Environment, Governor, MadeTarget, MemoryInfo, MountInfo, StackLayer,
     TargetInfo,
 };
-pub use errno::errno_name;
+pub use errno::{errno_name, errno_named, errno_names};
 pub use errors::ErrorPolicy;
 pub use examination::{Check, CheckState, FigureColumn, FigureRow, FigureTable};
 pub use explanation::{
@@ -165,3 +165,8 @@ pub use work::Work;
 
 /// Schema number of everything stored or sent; incremented when a reader must know of a change.
 pub const SCHEMA: u32 = 2;
+
+/// Whether a field has its default, so that it need not be stored.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

@@ -28,7 +28,7 @@ pub struct Operations {
     /// Timed as step `Drain`, and part of the completion time.
     pub drain: bool,
     /// How data are written.
-    #[serde(default, skip_serializing_if = "Writing::is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub writing: Writing,
     /// What a job of one of fio's file engines adds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,10 +53,6 @@ impl Writing {
     pub const CHUNK: u64 = 1 << 20;
     /// Files of this length are created by one thread unless `threads` is set, bytes.
     const ALONE: u64 = 32 << 20;
-
-    fn is_default(&self) -> bool {
-        *self == Writing::default()
-    }
 
     /// Number of threads that create the files of a set.
     pub fn threads_for(&self, set: &FileSet) -> u32 {

@@ -39,12 +39,8 @@ pub struct ThinkTime {
     /// Number of ops between pauses; the pause starts when they have completed; at least 1.
     pub every_ops: u32,
     /// Time between pauses, if it is over before that number of ops; 0: only ops count.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub io_time: Nanos,
-}
-
-fn is_zero(time: &Nanos) -> bool {
-    time.0 == 0
 }
 
 /// Each clone's share of the ops of all clones of the flow.

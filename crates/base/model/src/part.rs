@@ -280,10 +280,6 @@ pub struct CpuUse {
     pub run_delay_ns: Option<u64>,
 }
 
-fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
-    *number == T::default()
-}
-
 /// Number of ops in flight at each submission, and batch sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DepthUse {
@@ -296,7 +292,7 @@ pub struct DepthUse {
     /// Kernel entries.
     pub turns: u64,
     /// The depth that a search by latency ended at; 0: there was none.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub found: u32,
 }
 
@@ -333,7 +329,7 @@ pub struct VerifyResult {
     pub foreign: u64,
     /// Blocks that were not checked, because it is not known that their last write was done: it failed, was not made,
     /// or was a trim.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub unchecked: u64,
     /// Description of the first bad block: file, offset, expected, found.
     pub first: Option<String>,

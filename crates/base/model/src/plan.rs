@@ -99,12 +99,6 @@ pub enum FilePolicy {
     Rollback,
 }
 
-impl FilePolicy {
-    fn is_own(&self) -> bool {
-        *self == FilePolicy::Own
-    }
-}
-
 /// The source text of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
@@ -149,10 +143,10 @@ pub struct Workload {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
     /// Rules to stop its trials early, in addition to those of the plan.
-    #[serde(default, skip_serializing_if = "Stopping::is_none")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub stopping: Stopping,
     /// Which trials share files.
-    #[serde(default, skip_serializing_if = "FilePolicy::is_own")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub files: FilePolicy,
     /// Its load is searched: each trial has another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -317,12 +311,6 @@ pub enum RoundOrder {
     Shuffled,
 }
 
-impl RoundOrder {
-    fn is_alternating(&self) -> bool {
-        *self == RoundOrder::Alternating
-    }
-}
-
 /// An experiment: configurations × workloads × rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -350,7 +338,7 @@ pub struct Plan {
     /// Seed of all randomness.
     pub seed: u64,
     /// How the order of a round is drawn.
-    #[serde(default, skip_serializing_if = "RoundOrder::is_alternating")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub order: RoundOrder,
     /// Devices and disk images whose content may be overwritten, as the user named them. Given for one invocation: it
     /// is not stored, and what an older version stored is ignored.
@@ -363,10 +351,10 @@ pub struct Plan {
     #[serde(default)]
     pub stopping: Stopping,
     /// How often targets that are made are made anew. Where configurations use one device in turn: for every trial.
-    #[serde(default, skip_serializing_if = "Fresh::is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub fresh: Fresh,
     /// How often a failed trial is repeated, at most. Every attempt is stored.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub retry: u32,
     /// Whether each cell is tried out before the first round, without a record.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -386,10 +374,6 @@ pub struct Plan {
     /// Results imported from other tools. Such a plan has no trials and is not executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
-}
-
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 fn stuck_after_ns() -> u64 {
@@ -585,12 +569,8 @@ pub struct BoundPlan {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub background: bool,
     /// The place of the node among those of the trial; 0 also for a single one.
-    #[serde(default, skip_serializing_if = "is_first")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub node: u32,
-}
-
-fn is_first(node: &u32) -> bool {
-    *node == 0
 }
 
 impl BoundPlan {

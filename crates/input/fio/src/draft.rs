@@ -230,6 +230,14 @@ impl Draft {
         self.written.contains_key(name) || self.failed.contains(name)
     }
 
+    /// The option that was written; `otherwise` if it is not the first one.
+    pub(super) fn given_of(&self, first: &'static str, otherwise: &'static str) -> &'static str {
+        match self.has(first) {
+            true => first,
+            false => otherwise,
+        }
+    }
+
     /// Whether an option without effect would have one in this job.
     pub(super) fn matters(&self, option: &str) -> bool {
         let writes = self.blocks.access.writes;
@@ -242,6 +250,11 @@ impl Draft {
             }
             _ => true,
         }
+    }
+
+    /// Whether all directions use the uniform distribution.
+    pub(super) fn uniform(&self) -> bool {
+        self.distribution == PerDirection::all(Distribution::Uniform)
     }
 
     /// Where the option was written.

@@ -1,7 +1,7 @@
 //! The engines by name: supported ones, and replacements for the others.
 
 use iodyno_mirror::PolicyKind;
-use iodyno_model::{EngineKind, SimDevice, SimFault, SimLaw};
+use iodyno_model::{EngineKind, SimDevice, SimFault, SimLaw, errno_named};
 use iodyno_options::{Problem, Status};
 
 use super::number::TimeUnit;
@@ -218,7 +218,7 @@ pub(super) fn faults(value: &Value) -> Result<Vec<SimFault>, Problem> {
                     from_ns: time(from)?,
                     for_ns: time(length)?,
                 }),
-                [name, ops] => match super::errno::by_name(&name.to_ascii_uppercase()) {
+                [name, ops] => match errno_named(&name.to_ascii_uppercase()) {
                     Some(errno) => Ok(SimFault::Errno {
                         every: every(ops)?,
                         errno,

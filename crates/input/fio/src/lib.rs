@@ -12,8 +12,6 @@ mod command_line;
 mod compatibility;
 mod draft;
 mod engines;
-mod errno;
-mod file_engines;
 mod finish;
 mod flags;
 mod help;

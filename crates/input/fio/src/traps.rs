@@ -264,7 +264,7 @@ impl Trap<'_> {
             );
         }
         let random = access.order == Order::Random;
-        let uniform = super::finish::uniform(self.draft);
+        let uniform = self.draft.uniform();
         if !uniform && random && !self.draft.no_random_map {
             self.note(
                 "random_distribution",

@@ -1,11 +1,12 @@
 //! Options of pacing, durability and failed ops.
 
-use iodyno_model::{Arrival, DirectionRate, PerDirection, RangeSync, closest};
+use iodyno_model::{
+    Arrival, DirectionRate, PerDirection, RangeSync, closest, errno_named, errno_names,
+};
 use iodyno_options::{Problem, Unit::*, ignored, refused};
 
 use super::general::out_of_range;
 use crate::draft::Draft;
-use crate::errno;
 use crate::number::TimeUnit;
 use crate::options::{OptionSpec, honoured};
 use crate::value::Value;
@@ -128,6 +129,9 @@ fn continue_on_error(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     Ok(())
 }
 
+/// The error of a block that fails verification.
+const EILSEQ: i32 = 84;
+
 fn ignore_error(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let [read, write, verify] = value.parts(|token| error_list(value, token))?;
     if let Some(read) = read {
@@ -138,7 +142,7 @@ fn ignore_error(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     }
     match verify.as_deref() {
         None => {}
-        Some([errno::EILSEQ]) => draft.job.errors.continue_verify = true,
+        Some([EILSEQ]) => draft.job.errors.continue_verify = true,
         Some(_) => {
             return Err(Problem::refusal(
                 "only EILSEQ, a block that fails its check, can be ignored in verification",
@@ -177,11 +181,11 @@ fn error_list(value: &Value, list: &str) -> Result<Vec<i32>, Problem> {
         .map(|token| {
             let number = match token.starts_with(|c: char| c.is_ascii_digit()) {
                 true => Some(value.count_of(token, 1, 4095)? as i32),
-                false => errno::by_name(token),
+                false => errno_named(token),
             };
             number.ok_or_else(|| {
                 let fault = Problem::error(format!("`{token}` is not a known error"));
-                let hint = match closest(token, errno::names()) {
+                let hint = match closest(token, errno_names()) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => "write a name such as ENOSPC, or its number".to_owned(),
                 };
