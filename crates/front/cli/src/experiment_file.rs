@@ -89,7 +89,7 @@ pub(crate) fn plan(
             return Err(Failure::input(faults));
         }
     };
-    iodyno_model::secret::mask_values(experiment.secrets.into_iter());
+    iodyno_secrets::mask_values(experiment.secrets.into_iter());
     context.connect(&experiment.nodes, args.nodes.node_binary.as_deref())?;
     let flags = args.experiment.clone();
     let share = |share| Percent { share };

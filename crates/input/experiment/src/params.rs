@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::document::{Entry, Node, Report, Table, Value, listed, wrong};
-use iodyno_model::secret::is_secret;
 use iodyno_model::{Diagnostic, closest};
+use iodyno_secrets::is_secret;
 
 use crate::check::scalars;
 

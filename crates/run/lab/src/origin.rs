@@ -2,8 +2,8 @@
 //! and for an experiment that is given again.
 
 use iodyno_model::printable::on_one_line;
-use iodyno_model::secret::mask;
 use iodyno_model::{Plan, Run, TrialState, Workload};
+use iodyno_secrets::mask;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -98,7 +98,7 @@ pub fn fingerprint(plan: &Plan) -> Option<String> {
 
 fn has_mask(value: &Value) -> bool {
     match value {
-        Value::String(text) => text.contains(iodyno_model::secret::MASK),
+        Value::String(text) => text.contains(iodyno_secrets::MASK),
         Value::Array(values) => values.iter().any(has_mask),
         Value::Object(members) => members.values().any(has_mask),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,

@@ -5,11 +5,11 @@ use std::mem::take;
 use std::ops::Range;
 use std::path::Path;
 
-use iodyno_model::secret::{mask, mask_within, masked};
 use iodyno_model::{
     CloneResult, Frame, MountInfo, NodeAddress, Outcome, Plan, Run, StackLayer, TelemetryBatch,
     Trial,
 };
+use iodyno_secrets::{mask, mask_within, masked};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::io;
 
-use iodyno_model::secret::masked;
 use iodyno_model::{
     CommandRun, Environment, Frame, KnownTarget, Part, Plan, RunId, RunState, Telemetry,
     TelemetryBatch, Trial, TrialKey,
 };
+use iodyno_secrets::masked;
 use rusqlite::{OptionalExtension, Transaction, named_params, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

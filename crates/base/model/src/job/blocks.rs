@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::greatest_divisor;
+use super::access::greatest_divisor;
 use crate::{
     Access, Amount, Direction, Engine, EngineKind, FileService, Files, MixSequence, Order,
     PriorityShare, Replay, Verify,

@@ -1,315 +1,28 @@
-//! The plan of a run, and the plan of one trial for a node.
+//! Plans of runs.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+mod bound_plan;
+mod closing;
+mod configuration;
+mod node;
+mod procedure;
+mod question;
+mod search;
+mod workload;
+
+pub use bound_plan::BoundPlan;
+pub use closing::{BandwidthUnit, ClosingTable};
+pub use configuration::{Configuration, Target};
+pub use node::{NodeAddress, PlannedNode, SshAddress};
+pub use procedure::{RoundOrder, Sampling, Settling, Stopping};
+pub use question::Question;
+pub use search::{Bound, Search, SearchAxis};
+pub use workload::{FilePolicy, Source, Workload};
+
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    ClosingTable, FactClass, Fresh, Imported, Job, Metric, PlannedNode, Provision, Question,
-    Search, SimTarget, TrialKey, VmLayer,
-};
-
-/// Target of the I/O.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Target {
-    /// As the jobs specify; relative paths start at `folder`.
-    AsWritten {
-        /// The current folder of the command.
-        folder: PathBuf,
-    },
-    /// A folder (which contains the jobs' folders and files), a file or a device.
-    Path(PathBuf),
-    /// Storage that is made for the trials. The plan of a trial contains the path of what was made: [`Target::Path`].
-    Made(Box<Provision>),
-    /// Simulated storage: nothing is read from or written to the host.
-    Simulated(Box<SimTarget>),
-}
-
-impl Target {
-    /// The folder, file or device; empty for storage that is not made yet, or simulated.
-    pub fn path(&self) -> &Path {
-        match self {
-            Target::AsWritten { folder } => folder,
-            Target::Path(path) => path,
-            Target::Made(_) | Target::Simulated(_) => Path::new(""),
-        }
-    }
-}
-
-/// A target with its settings: one column of a comparison.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Configuration {
-    /// Its name.
-    pub name: String,
-    /// Its target.
-    pub target: Target,
-    /// Whether it is the baseline repeated for the noise floor: everything but its name equals the baseline's.
-    #[serde(default)]
-    pub again: bool,
-    /// Further dimensions of its trials: the values of the axes of a matrix.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub dimensions: BTreeMap<String, String>,
-    /// Names of the nodes that have it; empty: all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub nodes: Vec<String>,
-}
-
-impl Configuration {
-    /// A separate configuration, not the repeated baseline.
-    pub fn new(name: impl Into<String>, target: Target) -> Configuration {
-        Configuration {
-            name: name.into(),
-            target,
-            again: false,
-            dimensions: BTreeMap::new(),
-            nodes: Vec::new(),
-        }
-    }
-
-    /// How its storage is made; `None`: it exists.
-    pub fn provision(&self) -> Option<&Provision> {
-        match &self.target {
-            Target::Made(provision) => Some(provision),
-            Target::AsWritten { .. } | Target::Path(_) | Target::Simulated(_) => None,
-        }
-    }
-
-    /// Its simulated storage; `None`: it is real, or chosen by the jobs.
-    pub fn simulated(&self) -> Option<&SimTarget> {
-        match &self.target {
-            Target::Simulated(simulated) => Some(simulated),
-            Target::AsWritten { .. } | Target::Path(_) | Target::Made(_) => None,
-        }
-    }
-}
-
-/// Which trials use the files that a trial laid out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FilePolicy {
-    /// As the jobs name them.
-    #[default]
-    Own,
-    /// The workloads of a family use the same files, which the first of them on a target lays out.
-    Shared,
-    /// A snapshot of the target, taken after its files were laid out, is rolled back before each trial.
-    Rollback,
-}
-
-/// The source text of a workload.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
-    /// The file, or `<command line>`.
-    pub name: String,
-    /// Its text, as read.
-    pub text: String,
-}
-
-/// The work done on a target.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Workload {
-    /// Its name: the file name without its extension.
-    pub name: String,
-    /// Its sources.
-    pub sources: Vec<Source>,
-    /// The jobs, in file order.
-    pub jobs: Vec<Job>,
-    /// The options of fio's global sections as written (name → value).
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub global_options: BTreeMap<String, String>,
-    /// As [`Configuration::again`], if workloads are compared.
-    #[serde(default)]
-    pub again: bool,
-    /// The primary metric of its trials, fixed when the run was planned. `None`: each trial's own data select one, as
-    /// for reads and writes at offsets, and for file operations in plans of older versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metric: Option<Metric>,
-    /// The workloads with this name have one verdict together: the geometric mean of their ratios.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub family: Option<String>,
-    /// Names of the configurations on which it runs; empty: all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub only: Vec<String>,
-    /// Names of the nodes on which it runs; empty: all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub nodes: Vec<String>,
-    /// Further dimensions of its trials: the values of the axes of a matrix.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub dimensions: BTreeMap<String, String>,
-    /// It takes part in this number of rounds, the first ones; `None`: in all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rounds: Option<u32>,
-    /// Rules to stop its trials early, in addition to those of the plan.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
-    pub stopping: Stopping,
-    /// Which trials share files.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
-    pub files: FilePolicy,
-    /// Its load is searched: each trial has another one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub search: Option<Search>,
-}
-
-impl Workload {
-    /// A workload that runs on all configurations and in all rounds.
-    pub fn new(name: impl Into<String>, sources: Vec<Source>, jobs: Vec<Job>) -> Workload {
-        Workload {
-            name: name.into(),
-            sources,
-            jobs,
-            global_options: BTreeMap::new(),
-            again: false,
-            metric: None,
-            family: None,
-            only: Vec::new(),
-            nodes: Vec::new(),
-            dimensions: BTreeMap::new(),
-            rounds: None,
-            stopping: Stopping::default(),
-            files: FilePolicy::default(),
-            search: None,
-        }
-    }
-
-    /// The workload at a load of its search; unchanged if it has none.
-    pub fn at(&self, load: Option<f64>) -> Cow<'_, Workload> {
-        let Some((search, load)) = self.search.as_ref().zip(load) else {
-            return Cow::Borrowed(self);
-        };
-        let mut workload = self.clone();
-        for job in &mut workload.jobs {
-            search.set(job, load);
-        }
-        Cow::Owned(workload)
-    }
-
-    /// Whether it has trials on a configuration. The repeated baseline runs what the baseline runs.
-    fn runs_on(&self, configuration: &Configuration, configurations: &[Configuration]) -> bool {
-        let named = |name: &str| self.only.iter().any(|only| only == name);
-        // Others may have the target of the baseline.
-        let repeats = || {
-            let mut others = configurations.iter().filter(|other| !other.again);
-            let name = |other: &Configuration| format!("{} (again)", other.name);
-            others.any(|other| name(other) == configuration.name && named(&other.name))
-        };
-        self.only.is_empty() || named(&configuration.name) || (configuration.again && repeats())
-    }
-
-    /// Whether a job issues ops of this name: `read`. Whether it syncs depends on several options, and is not known.
-    /// The events of sysbench's test are counted as `op` too.
-    pub fn issues(&self, op: &str) -> bool {
-        let mut works = self.jobs.iter().map(|job| &job.work);
-        if op == crate::Direction::Op.name()
-            && works.any(|work| matches!(work, crate::Work::SharedFiles(_)))
-        {
-            return true;
-        }
-        let mut issued = self.jobs.iter().flat_map(|job| match &job.work {
-            crate::Work::FileOperations(operations) => operations.directions(),
-            work => work.moves(),
-        });
-        issued.any(|direction| direction.name() == op)
-    }
-
-    /// Whether any of its jobs uses a simulated device: its figures are not those of real storage.
-    pub fn simulated(&self) -> bool {
-        let mut engines = self.jobs.iter().filter_map(|job| job.work.engine());
-        engines.any(|engine| engine.kind == crate::EngineKind::Sim)
-    }
-
-    /// Whether its trials run in virtual time: every job uses a simulated device with a virtual clock.
-    pub fn in_virtual_time(&self) -> bool {
-        !self.jobs.is_empty() && self.jobs.iter().all(|job| job.work.in_virtual_time())
-    }
-}
-
-/// Rules to stop a run after a round.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Stopping {
-    /// Minimum number of rounds before the rule on the interval's width applies.
-    #[serde(default)]
-    pub least_rounds: u32,
-    /// Stop at the end of a round if the interval of every primary ratio is at most this wide, as a fraction of
-    /// the ratio (high − low): 0.03.
-    #[serde(default)]
-    pub width: Option<f64>,
-    /// Do not begin a round that would end after this time, ns, if it takes as long as the longest so far.
-    #[serde(default)]
-    pub max_time_ns: Option<u64>,
-}
-
-impl Stopping {
-    /// Whether there is no rule.
-    pub fn is_none(&self) -> bool {
-        *self == Stopping::default()
-    }
-}
-
-/// Actions between trials, so that all start in the same state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Settling {
-    /// Sync, and drop the page cache, dentries and inodes, if permitted.
-    #[serde(default)]
-    pub drop_caches: bool,
-    /// Maximum time to wait until the targets' devices are idle, ns; 0: do not wait.
-    #[serde(default)]
-    pub idle_ns: u64,
-}
-
-/// Telemetry of the host during each trial.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Sampling {
-    /// Sampling interval, ns; 0: no sampling.
-    pub every_ns: u64,
-    /// Names of processes to sample in addition: servers under test.
-    pub processes: Vec<String>,
-    /// The tokens of storage, by names of `processes`: of these, only those that were started to make that storage are
-    /// sampled.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub made_for: BTreeMap<String, String>,
-    /// The sockets on which the file servers of the storage tell what they counted ([`crate::SeriesKind::Requests`]).
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub stats: Vec<PathBuf>,
-    /// Count the times of requests at the block devices below the targets, in the kernel
-    /// ([`crate::SeriesKind::Block`]).
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub block_trace: bool,
-}
-
-impl Sampling {
-    /// The default interval, ns.
-    pub const EVERY_NS: u64 = 1_000_000_000;
-    /// The shortest interval, ns.
-    pub const MIN_NS: u64 = 100_000_000;
-}
-
-impl Default for Sampling {
-    fn default() -> Sampling {
-        Sampling {
-            every_ns: Sampling::EVERY_NS,
-            processes: Vec::new(),
-            made_for: BTreeMap::new(),
-            stats: Vec::new(),
-            block_trace: false,
-        }
-    }
-}
-
-/// How the order of the cells in a round is drawn from the seed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RoundOrder {
-    /// Two cells alternate within each pair of rounds, AB BA or BA AB; more are shuffled in each round. The order of
-    /// plans that were stored without one.
-    #[default]
-    Alternating,
-    /// Shuffled in each round, independently of the other rounds.
-    Shuffled,
-}
+use crate::{FactClass, Fresh, Imported, Provision, VmLayer};
 
 /// An experiment: configurations × workloads × rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -374,10 +87,6 @@ pub struct Plan {
     /// Results imported from other tools. Such a plan has no trials and is not executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
-}
-
-fn stuck_after_ns() -> u64 {
-    Plan::STUCK_AFTER_NS
 }
 
 impl Plan {
@@ -523,6 +232,10 @@ impl Plan {
     }
 }
 
+fn stuck_after_ns() -> u64 {
+    Plan::STUCK_AFTER_NS
+}
+
 /// The indices of the nodes on which a workload runs on a configuration.
 pub fn nodes_of(
     nodes: &[PlannedNode],
@@ -537,52 +250,10 @@ pub fn nodes_of(
     own.map(|(place, _)| place).collect()
 }
 
-/// One trial for the node that runs it. Percentages and lengths of existing files are still unresolved; the
-/// node resolves them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct BoundPlan {
-    /// [`crate::SCHEMA`].
-    pub schema: u32,
-    /// Its identity.
-    pub key: TrialKey,
-    /// Its configuration.
-    pub configuration: Configuration,
-    /// Its workload.
-    pub workload: Workload,
-    /// The trial's own seed.
-    pub seed: u64,
-    /// As in [`Plan::destroy`].
-    pub destroy: Vec<PathBuf>,
-    /// Files that are never a target under any name: those of the store.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub protected: Vec<PathBuf>,
-    /// Length of a frame, ns.
-    pub frame_ns: u64,
-    /// Telemetry of the host.
-    #[serde(default)]
-    pub sampling: Sampling,
-    /// As in [`Plan::stuck_after_ns`].
-    #[serde(default = "stuck_after_ns")]
-    pub stuck_after_ns: u64,
-    /// It ends when the trials of the other nodes have ended: a load beside them, or, without jobs, only the sampling
-    /// of a host.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub background: bool,
-    /// The place of the node among those of the trial; 0 also for a single one.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
-    pub node: u32,
-}
-
-impl BoundPlan {
-    /// Whether it only samples the host.
-    pub fn only_samples(&self) -> bool {
-        self.workload.jobs.is_empty()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Job;
     use crate::{Blocks, Engine, EngineKind, Operations, SimClock, SimDevice, SimOptions, Work};
 
     fn simulated(clock: Option<SimClock>) -> Job {

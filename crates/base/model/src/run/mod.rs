@@ -1,8 +1,16 @@
 //! A stored run, and what lists show of it.
 
+mod forecast;
+mod key;
+mod stop;
+
+pub use forecast::{Admission, Forecast, TargetUse};
+pub use key::{RunId, TrialKey};
+pub use stop::StopRequest;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{Direction, Plan, RunId, TrialKey, TrialState};
+use crate::{Direction, Plan, TrialState};
 
 /// State of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,8 +1,51 @@
 //! A trial: one execution of one workload on one configuration.
 
+mod behaviour;
+mod clock;
+mod clone_result;
+mod direction_result;
+mod environment;
+mod finding;
+mod fio_bins;
+mod frame;
+mod histogram;
+mod host_use;
+mod identity;
+mod part;
+mod steps;
+mod telemetry;
+mod verify_result;
+
+pub use behaviour::{Behaviour, Course, Regime};
+pub use clock::{ClockOffset, ClockRate};
+pub use clone_result::{
+    CloneResult, CpuUse, DepthUse, EndedBy, EngineUsed, ErrorCount, MissedOps, OpInFlight,
+};
+pub use direction_result::{DirectionResult, RunningStats, SampleStats};
+pub use environment::{
+    Cpu, DeviceLayer, Environment, Governor, MadeTarget, MemoryInfo, MountInfo, StackLayer,
+    TargetInfo,
+};
+pub use finding::{Finding, FindingKind, Weight};
+pub use fio_bins::{FIO_BINS, fio_bin, fio_bin_middle};
+pub use frame::{DirectionFrame, Frame, JobFrame};
+pub use histogram::{BinLayout, Histogram, HistogramBuilder};
+pub use host_use::{
+    ControlGroupUse, DeviceTimes, DeviceUse, HostUse, LegUse, ServerUse, SimulatedDisk, StageTimes,
+};
+pub use identity::{Identity, Inode, KnownTarget};
+pub use part::{FileState, Part, Settled, Stalls};
+pub use steps::{Step, StepTime};
+pub use telemetry::{
+    ARC, BLOCK_BINS, CGROUP, CPU, DISK, LOAD, MEMORY, NETWORK, OTHERS, POOL, PRESSURE, PROCESS,
+    RECLAIM, REQUESTS, Reading, Sample, SamplerCost, SeriesColumn, SeriesGap, SeriesKind,
+    SeriesRow, SeriesShape, SeriesUnit, Telemetry, TelemetryBatch, Thinner, block_bin_from,
+};
+pub use verify_result::{BadBlock, VerifyResult};
+
 use serde::{Deserialize, Serialize};
 
-use crate::{Finding, Frame, Part, Telemetry, TrialKey};
+use crate::TrialKey;
 
 /// How a trial ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
