@@ -54,6 +54,8 @@ mod tasks;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use slab::Slab;
+
 use crate::assembly::Assembly;
 use crate::intent::{self, Bits};
 use crate::legs::LegSet;
@@ -129,6 +131,58 @@ struct Epoch {
     due: bool,
 }
 
+/// The updates of the superblocks.
+#[derive(Debug)]
+struct Records {
+    /// Changes of the legs' states so far, and how many of them are durable.
+    version: u64,
+    recorded: u64,
+    /// The tick at which the last record began.
+    recorded_tick: u64,
+    recording: bool,
+    /// The log and the superblocks are as they were at the start, except for the record of the start.
+    untouched: bool,
+    /// The notice of the start is due.
+    unannounced: bool,
+    /// Legs that the record in progress calls in sync for the first time.
+    promoted: LegSet,
+    /// Successful requests that wait until this version is recorded.
+    acks: VecDeque<(u64, u64)>,
+}
+
+/// The flushes of all legs.
+#[derive(Debug, Default)]
+struct Flushes {
+    begun: u64,
+    /// The last one that has ended.
+    ended: u64,
+    /// One to clean regions is in flight.
+    cleaning: bool,
+}
+
+/// What is to be copied.
+#[derive(Debug, Default)]
+struct Resync {
+    /// Number of regions with `needs_copy` that are not stuck.
+    to_copy: usize,
+    stuck: usize,
+    /// No region before it needs copying.
+    first_to_copy: usize,
+    /// Bytes that may be copied.
+    credit: u64,
+    copying: Option<Copying>,
+    /// Legs differed in regions, and not all copies of these are durable.
+    differed: bool,
+    /// Number of flushes begun when the last copy of a region ended.
+    copied_at: u64,
+    /// Start of the next copy to legs that are behind, and the starts of those in flight.
+    rebuild: u64,
+    rebuilding: Vec<u64>,
+    copies: u32,
+    /// A range that is behind could not be read.
+    rebuild_stuck: bool,
+}
+
 /// The next step once nothing is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopStep {
@@ -146,54 +200,20 @@ pub struct Mirror {
     settings: Settings,
     legs: Vec<Leg>,
     regions: Vec<Region>,
-    /// Number of regions with `needs_copy` that are not stuck.
-    to_copy: usize,
-    stuck: usize,
-    /// No region before it needs copying.
-    first_to_copy: usize,
     log: Vec<LogBlock>,
     /// Writes of the log so far, also before the start.
     log_writes: u64,
     epoch: Epoch,
-    /// The log and the superblocks are as they were at the start, except for the record of the start.
-    untouched: bool,
-    /// The tick at which the last record began.
-    recorded_tick: u64,
     ranges: Ranges,
-    tasks: Vec<Option<Task>>,
-    free_tasks: Vec<u32>,
-    /// Tasks in use.
-    busy: usize,
+    tasks: Slab<Task>,
     ops: Vec<OpSlot>,
     free_ops: Vec<u32>,
     /// Ops that were given up and must end as failed.
     lost: VecDeque<OpId>,
-    /// Changes of the legs' states so far, and how many of them are durable.
-    version: u64,
-    recorded: u64,
-    recording: bool,
-    /// The notice of the start is due.
-    unannounced: bool,
-    /// Legs that the record in progress calls in sync for the first time.
-    promoted: LegSet,
-    /// Successful requests that wait until this version is recorded.
-    acks: VecDeque<(u64, u64)>,
-    flushes: u64,
-    flushed: u64,
-    cleaning: bool,
+    records: Records,
+    flushes: Flushes,
+    resync: Resync,
     ticks: u64,
-    credit: u64,
-    copying: Option<Copying>,
-    /// Legs differed in regions, and not all copies of these are durable.
-    differed: bool,
-    /// Number of flushes begun when the last copy of a region ended.
-    copied_at: u64,
-    /// Start of the next copy to legs that are behind, and the starts of those in flight.
-    rebuild: u64,
-    rebuilding: Vec<u64>,
-    copies: u32,
-    /// A range that is behind could not be read.
-    rebuild_stuck: bool,
     scrub: Option<Option<usize>>,
     scrubbing: bool,
     halted: bool,
@@ -202,6 +222,8 @@ pub struct Mirror {
     published: Arc<Published>,
     /// Regions whose `needs_copy` has changed and was not published yet.
     changed: Vec<usize>,
+    /// The orders of the event that is handled.
+    orders: Vec<Order>,
 }
 
 impl Mirror {
@@ -268,61 +290,56 @@ impl Mirror {
         let changed = (0..count).filter(|region| regions[*region].needs_copy);
         let changed: Vec<usize> = changed.collect();
         Mirror {
-            version: u64::from(assembly.outdated || !settings.epochs),
             log_writes: stored.iter().map(|stored| stored.log).max().unwrap_or(0),
             epoch: Epoch {
                 open: !settings.epochs,
                 ..Epoch::default()
             },
-            untouched: true,
-            recorded_tick: 0,
+            records: Records {
+                version: u64::from(assembly.outdated || !settings.epochs),
+                recorded: 0,
+                recorded_tick: 0,
+                recording: false,
+                untouched: true,
+                unannounced: true,
+                promoted: LegSet::NONE,
+                acks: VecDeque::new(),
+            },
+            flushes: Flushes::default(),
+            resync: Resync {
+                to_copy,
+                differed: to_copy > 0,
+                rebuild,
+                ..Resync::default()
+            },
             published,
             changed,
             assembly,
             settings,
             legs,
             regions,
-            to_copy,
-            stuck: 0,
-            first_to_copy: 0,
             log,
             ranges: Ranges::default(),
-            tasks: Vec::new(),
-            free_tasks: Vec::new(),
-            busy: 0,
+            tasks: Slab::new(),
             ops: Vec::new(),
             free_ops: Vec::new(),
             lost: VecDeque::new(),
-            recorded: 0,
-            recording: false,
-            unannounced: true,
-            promoted: LegSet::NONE,
-            acks: VecDeque::new(),
-            flushes: 0,
-            flushed: 0,
-            cleaning: false,
             ticks: 0,
-            credit: 0,
-            copying: None,
-            differed: to_copy > 0,
-            copied_at: 0,
-            rebuild,
-            rebuilding: Vec::new(),
-            copies: 0,
-            rebuild_stuck: false,
             scrub: None,
             scrubbing: false,
             halted: false,
             stopping: false,
             stop: StopStep::Flush,
+            orders: Vec::new(),
         }
     }
 
     /// Starts: records the legs' states if they differ from the stored ones. Requests may arrive before that has ended.
     pub fn start(&mut self, orders: &mut Vec<Order>) {
-        self.announce(orders);
-        self.work(orders);
+        self.announce();
+        self.work();
         self.publish();
+        orders.append(&mut self.orders);
     }
 
     /// The state that queues may read without this object, from the start on.
@@ -344,35 +361,36 @@ impl Mirror {
     /// Handles an event and appends the resulting orders.
     pub fn handle(&mut self, event: Event, choose: &mut impl Choose, orders: &mut Vec<Order>) {
         match event {
-            Event::Request(request) => self.request(request, LegSet::NONE, EIO, choose, orders),
+            Event::Request(request) => self.request(request, LegSet::NONE, EIO, choose),
             Event::Failed {
                 request,
                 leg,
                 error,
-            } => self.request(request, LegSet::one(leg), error, choose, orders),
-            Event::Done { op, result } => self.done(op, result, choose, orders),
-            Event::Lost { leg } => self.drop_other(leg, Cause::Silent, orders),
-            Event::Shortened { leg } => self.drop_for_good(leg, Cause::Short, orders),
-            Event::Replaced { leg } => self.drop_for_good(leg, Cause::Replaced, orders),
-            Event::Tick => self.tick(orders),
-            Event::Credit(bytes) => self.credit = self.credit.saturating_add(bytes),
-            Event::Add { id, uuid } => self.add(id, uuid, orders),
-            Event::Remove { id, leg } => self.remove(id, leg, orders),
-            Event::Return { id, leg, stored } => self.take_back(id, leg, stored, orders),
+            } => self.request(request, LegSet::one(leg), error, choose),
+            Event::Done { op, result } => self.done(op, result, choose),
+            Event::Lost { leg } => self.drop_other(leg, Cause::Silent),
+            Event::Shortened { leg } => self.drop_for_good(leg, Cause::Short),
+            Event::Replaced { leg } => self.drop_for_good(leg, Cause::Replaced),
+            Event::Tick => self.tick(),
+            Event::Credit(bytes) => self.resync.credit = self.resync.credit.saturating_add(bytes),
+            Event::Add { id, uuid } => self.add(id, uuid),
+            Event::Remove { id, leg } => self.remove(id, leg),
+            Event::Return { id, leg, stored } => self.take_back(id, leg, stored),
             Event::Scrub { from } => self.scrub = Some(from),
-            Event::Compared { task, equal } => self.compared(task, equal, orders),
+            Event::Compared { task, equal } => self.compared(task, equal),
             Event::Stop => self.stopping = true,
         }
         while let Some(op) = self.lost.pop_front() {
-            self.done(op, Err(EIO), choose, orders);
+            self.done(op, Err(EIO), choose);
         }
-        self.work(orders);
+        self.work();
         // Work may have given up more ops, if the last leg but one was dropped.
         while let Some(op) = self.lost.pop_front() {
-            self.done(op, Err(EIO), choose, orders);
-            self.work(orders);
+            self.done(op, Err(EIO), choose);
+            self.work();
         }
         self.publish();
+        orders.append(&mut self.orders);
     }
 
     /// Whether an op is awaited. Otherwise it was given up, and must not change any memory but its own.
@@ -396,12 +414,12 @@ impl Mirror {
         let length = self.assembly.geometry.length;
         let behind = self.legs.iter().filter(|leg| leg.online);
         let behind = behind.map(|leg| length - leg.copied).max().unwrap_or(0);
-        (self.to_copy + self.stuck) as u64 * self.assembly.geometry.region + behind
+        (self.resync.to_copy + self.resync.stuck) as u64 * self.assembly.geometry.region + behind
     }
 
     /// Whether all legs of the table are in sync, and no region may differ.
     pub fn redundant(&self) -> bool {
-        self.all_in_sync() && self.to_copy + self.stuck == 0
+        self.all_in_sync() && self.resync.to_copy + self.resync.stuck == 0
     }
 
     fn all_in_sync(&self) -> bool {
@@ -453,14 +471,10 @@ impl Mirror {
 
     /// The progress of the current scrub, bytes; 0 while it waits for regions to be copied. `None` without a scrub.
     pub fn scrubbed(&self) -> Option<u64> {
-        let scrub = self
-            .tasks
-            .iter()
-            .flatten()
-            .find_map(|task| match task.work {
-                Work::Scrub { offset, .. } => Some(offset),
-                _ => None,
-            });
+        let scrub = self.tasks.iter().find_map(|(_, task)| match task.work {
+            Work::Scrub { offset, .. } => Some(offset),
+            _ => None,
+        });
         scrub.or(self.scrub.map(|_| 0))
     }
 
@@ -478,17 +492,17 @@ impl Mirror {
         (offset / region) as usize..end as usize
     }
 
-    fn tick(&mut self, orders: &mut Vec<Order>) {
+    fn tick(&mut self) {
         self.ticks += 1;
         if self.halted {
             return;
         }
-        self.look(orders);
-        self.epoch_tick(orders);
+        self.look();
+        self.epoch_tick();
         let due = self.epoch.open && self.ticks.is_multiple_of(CLEAN_TICKS);
-        if due && self.clean(self.ticks - CLEAN_TICKS) && !self.cleaning {
-            self.cleaning = true;
-            self.flush(Purpose::Clean, self.online(), orders);
+        if due && self.clean(self.ticks - CLEAN_TICKS) && !self.flushes.cleaning {
+            self.flushes.cleaning = true;
+            self.flush(Purpose::Clean, self.online());
         }
         // Progress of copying is recorded in steps of a sixteenth.
         let length = self.assembly.geometry.length;
@@ -500,50 +514,50 @@ impl Mirror {
             };
             let bytes = one.copied;
             if one.online && !one.flushing && bytes > copied + step && bytes < length {
-                self.copied(leg, bytes, orders);
+                self.copied(leg, bytes);
             }
         }
     }
 
-    fn work(&mut self, orders: &mut Vec<Order>) {
+    fn work(&mut self) {
         if self.halted {
-            self.fail_waiting(orders);
+            self.fail_waiting();
             // A write that fails lets the next one of its range go.
             while !self.epoch.waiting.is_empty() {
-                self.not_opened(EIO, orders);
+                self.not_opened(EIO);
             }
-            return self.stop(orders);
+            return self.stop();
         }
         for block in 0..self.log.len() {
-            if self.log[block].due && self.log[block].writing.is_none() && !self.untouched {
-                self.log_write(block, orders);
+            if self.log[block].due && self.log[block].writing.is_none() && !self.records.untouched {
+                self.log_write(block);
             }
         }
         if !self.stopping {
-            self.resync(orders);
-            self.promote(orders);
-            if self.to_copy == 0
+            self.resync();
+            self.promote();
+            if self.resync.to_copy == 0
                 && !self.scrubbing
                 && let Some(from) = self.scrub.take()
             {
-                self.scrub_begin(from, orders);
+                self.scrub_begin(from);
             }
         }
         let due = self.epoch.due || !self.epoch.waiting.is_empty();
-        if (self.recorded < self.version || due) && !self.recording {
-            self.record(orders);
+        if (self.records.recorded < self.records.version || due) && !self.records.recording {
+            self.record();
         }
-        self.stop(orders);
+        self.stop();
     }
 
     /// Stops step by step: ops in flight end, legs are flushed, bits are cleared.
-    fn stop(&mut self, orders: &mut Vec<Order>) {
-        while self.stopping && self.busy == 0 {
+    fn stop(&mut self) {
+        while self.stopping && self.tasks.is_empty() {
             match self.stop {
                 StopStep::Flush => {
                     self.stop = StopStep::Record;
                     if !self.halted {
-                        self.flush(Purpose::Stop, self.online(), orders);
+                        self.flush(Purpose::Stop, self.online());
                     }
                 }
                 StopStep::Record => {
@@ -551,21 +565,21 @@ impl Mirror {
                     // Everything was written before this record.
                     self.ticks += 1;
                     if self.epoch.open && self.settings.epochs && !self.halted {
-                        self.record(orders);
+                        self.record();
                     }
                 }
                 StopStep::Clean => {
                     self.stop = StopStep::End;
                     self.clean(u64::MAX);
                     for block in 0..self.log.len() {
-                        if self.log[block].due && !self.untouched && !self.halted {
-                            self.log_write(block, orders);
+                        if self.log[block].due && !self.records.untouched && !self.halted {
+                            self.log_write(block);
                         }
                     }
                 }
                 StopStep::End => {
                     self.stop = StopStep::Stopped;
-                    orders.push(Order::Stopped);
+                    self.orders.push(Order::Stopped);
                 }
                 StopStep::Stopped => return,
             }

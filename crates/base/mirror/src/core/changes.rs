@@ -14,13 +14,13 @@ use crate::superblock::{Fork, LegState, MAX_LEGS, Member};
 impl Mirror {
     /// Evaluates a step that changed the legs: drops legs that failed it if another leg in sync completed it. Returns
     /// whether a leg in sync completed it.
-    pub(super) fn settle(&mut self, fan: &Fan, orders: &mut Vec<Order>) -> bool {
+    pub(super) fn settle(&mut self, fan: &Fan) -> bool {
         let good = fan.ok.and(self.in_sync());
         if good.is_empty() {
             return false;
         }
         for leg in fan.issued.without(fan.ok).and(self.online()).iter() {
-            self.drop_leg(leg, self.failed(leg), orders);
+            self.drop_leg(leg, self.failed(leg));
         }
         true
     }
@@ -30,7 +30,7 @@ impl Mirror {
         Cause::Failed(self.legs[leg].failure.expect("it failed"))
     }
 
-    pub(super) fn drop_leg(&mut self, leg: usize, cause: Cause, orders: &mut Vec<Order>) {
+    pub(super) fn drop_leg(&mut self, leg: usize, cause: Cause) {
         let length = self.assembly.geometry.length;
         let one = &mut self.legs[leg];
         one.online = false;
@@ -39,37 +39,38 @@ impl Mirror {
         if one.state == LegState::InSync {
             one.state = LegState::Behind { copied: length };
         }
-        self.version += 1;
-        orders.push(Order::Notice(Notice::Dropped { leg, cause }));
+        self.records.version += 1;
+        self.orders
+            .push(Order::Notice(Notice::Dropped { leg, cause }));
         self.give_up(leg);
     }
 
     /// The content of a leg is unknown, so all of it must be copied.
-    pub(super) fn drop_for_good(&mut self, leg: usize, cause: Cause, orders: &mut Vec<Order>) {
-        self.drop_other(leg, cause, orders);
+    pub(super) fn drop_for_good(&mut self, leg: usize, cause: Cause) {
+        self.drop_other(leg, cause);
         let Some(one) = self.legs.get_mut(leg) else {
             return;
         };
         one.given &= cause != Cause::Replaced;
         let last = one.online;
         if last && cause != Cause::Short && one.cause != Some(cause) {
-            orders.push(Order::Notice(Notice::Last { leg, cause }));
+            self.orders.push(Order::Notice(Notice::Last { leg, cause }));
         }
         if one.cause != Some(Cause::Replaced) {
             one.cause = Some(cause);
         }
         let nothing = LegState::Behind { copied: 0 };
         if !one.online && !one.removed {
-            self.version += u64::from(one.state != nothing);
+            self.records.version += u64::from(one.state != nothing);
             (one.state, one.copied) = (nothing, 0);
         }
         if cause == Cause::Overwritten {
             // Bad data of this leg may have been copied to them.
             for behind in self.online().without(self.in_sync()).iter() {
-                self.drop_for_good(behind, Cause::Source, orders);
+                self.drop_for_good(behind, Cause::Source);
             }
             if last {
-                self.halt(orders);
+                self.halt();
             }
         }
     }
@@ -83,10 +84,10 @@ impl Mirror {
         }
     }
 
-    pub(super) fn add(&mut self, id: u64, uuid: Uuid, orders: &mut Vec<Order>) {
+    pub(super) fn add(&mut self, id: u64, uuid: Uuid) {
         let full = (self.legs.len() == MAX_LEGS).then_some(ENOSPC);
         if let Some(errno) = self.unchangeable().or(full) {
-            return self.reply(id, Err(errno), orders);
+            return self.reply(id, Err(errno));
         }
         let state = LegState::Behind { copied: 0 };
         self.assembly.parts.push(Part {
@@ -112,17 +113,17 @@ impl Mirror {
             cause: None,
         });
         self.bring_online(self.legs.len() - 1);
-        self.ack(id, orders);
+        self.ack(id);
     }
 
     /// A leg in sync may leave when all data copied to the others are durable.
-    pub(super) fn remove(&mut self, id: u64, leg: usize, orders: &mut Vec<Order>) {
+    pub(super) fn remove(&mut self, id: u64, leg: usize) {
         if let Some(errno) = self.irremovable(leg) {
-            self.reply(id, Err(errno), orders);
+            self.reply(id, Err(errno));
         } else if self.in_sync().has(leg) {
-            self.flush(Purpose::Remove { id, leg }, self.online(), orders);
+            self.flush(Purpose::Remove { id, leg }, self.online());
         } else {
-            self.removed(id, leg, orders);
+            self.removed(id, leg);
         }
     }
 
@@ -133,36 +134,30 @@ impl Mirror {
         let in_sync = self.in_sync();
         let needed = match in_sync.has(leg) {
             // Regions that may differ are read from one leg until they were copied from it.
-            true => in_sync.count() == 1 || self.to_copy > 0,
+            true => in_sync.count() == 1 || self.resync.to_copy > 0,
             false => false,
         };
         self.unchangeable().or(needed.then_some(EBUSY))
     }
 
-    pub(super) fn removed(&mut self, id: u64, leg: usize, orders: &mut Vec<Order>) {
+    pub(super) fn removed(&mut self, id: u64, leg: usize) {
         if let Some(errno) = self.irremovable(leg) {
-            return self.reply(id, Err(errno), orders);
+            return self.reply(id, Err(errno));
         }
         let one = &mut self.legs[leg];
         (one.online, one.removed) = (false, true);
         (one.flushing, one.promoted) = (false, false);
-        self.version += 1;
-        orders.push(Order::Notice(Notice::Removed(leg)));
+        self.records.version += 1;
+        self.orders.push(Order::Notice(Notice::Removed(leg)));
         self.give_up(leg);
-        self.ack(id, orders);
+        self.ack(id);
     }
 
-    pub(super) fn take_back(
-        &mut self,
-        id: u64,
-        leg: usize,
-        stored: Option<Fork>,
-        orders: &mut Vec<Order>,
-    ) {
+    pub(super) fn take_back(&mut self, id: u64, leg: usize, stored: Option<Fork>) {
         let dropped = |leg: &Leg| leg.given && !leg.online && !leg.removed;
         let refusal = (!self.legs.get(leg).is_some_and(dropped)).then_some(EINVAL);
         if let Some(errno) = self.unchangeable().or(refusal) {
-            return self.reply(id, Err(errno), orders);
+            return self.reply(id, Err(errno));
         }
         let mirror = self.assembly.superblock(leg);
         let one = &mut self.legs[leg];
@@ -186,7 +181,7 @@ impl Mirror {
                 }
             }
         }
-        self.ack(id, orders);
+        self.ack(id);
     }
 
     /// From now on, a leg that is behind gets writes.
@@ -194,9 +189,9 @@ impl Mirror {
         let one = &mut self.legs[leg];
         one.online = true;
         one.cause = None;
-        self.rebuild = self.rebuild.min(one.copied);
-        self.rebuild_stuck = false;
-        self.version += 1;
+        self.resync.rebuild = self.resync.rebuild.min(one.copied);
+        self.resync.rebuild_stuck = false;
+        self.records.version += 1;
         // Its log lacks the bits.
         for block in &mut self.log {
             block.durable = Bits::none();
@@ -219,16 +214,16 @@ impl Mirror {
 
     /// Drops these legs, which failed a write or flush, except the last leg in sync. The mirror waits for that one: an
     /// abandoned write on it could overwrite a later one.
-    pub(super) fn drop_others(&mut self, legs: LegSet, orders: &mut Vec<Order>) {
+    pub(super) fn drop_others(&mut self, legs: LegSet) {
         for leg in legs.iter() {
-            self.drop_other(leg, self.failed(leg), orders);
+            self.drop_other(leg, self.failed(leg));
         }
     }
 
-    pub(super) fn drop_other(&mut self, leg: usize, cause: Cause, orders: &mut Vec<Order>) {
+    pub(super) fn drop_other(&mut self, leg: usize, cause: Cause) {
         let others = self.in_sync().without(LegSet::one(leg));
         if self.online().has(leg) && !others.is_empty() {
-            self.drop_leg(leg, cause, orders);
+            self.drop_leg(leg, cause);
         }
     }
 }

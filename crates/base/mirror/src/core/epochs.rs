@@ -1,7 +1,7 @@
 //! Whether data may be written. See *Epoch* in the module above.
 
 use super::Mirror;
-use super::interface::{Errno, Order};
+use super::interface::Errno;
 use super::tasks::{Purpose, Work};
 
 impl Mirror {
@@ -14,33 +14,33 @@ impl Mirror {
     }
 
     /// Continues tasks that waited for the epoch.
-    pub(super) fn opened(&mut self, orders: &mut Vec<Order>) {
+    pub(super) fn opened(&mut self) {
         self.epoch.open = true;
         for task in std::mem::take(&mut self.epoch.waiting) {
             match self.task(task).work {
                 // The log may lack its bits even if it had them before: a leg may have come online.
-                Work::Write { request, .. } => self.write_log(task, request, orders),
-                Work::Copy { .. } => self.copy_write(task, orders),
-                Work::Scrub { .. } => self.scrub_repair(task, orders),
+                Work::Write { request, .. } => self.write_log(task, request),
+                Work::Copy { .. } => self.copy_write(task),
+                Work::Scrub { .. } => self.scrub_repair(task),
                 _ => unreachable!("only these write data"),
             }
         }
     }
 
     /// The epoch could not be opened: nothing is written.
-    pub(super) fn not_opened(&mut self, error: Errno, orders: &mut Vec<Order>) {
+    pub(super) fn not_opened(&mut self, error: Errno) {
         for task in std::mem::take(&mut self.epoch.waiting) {
             match self.task(task).work {
-                Work::Write { request, .. } => self.write_fails(task, request, error, orders),
-                Work::Copy { .. } => self.copy_abandoned(task, orders),
-                Work::Scrub { .. } => self.scrub_next(task, orders),
+                Work::Write { request, .. } => self.write_fails(task, request, error),
+                Work::Copy { .. } => self.copy_abandoned(task),
+                Work::Scrub { .. } => self.scrub_next(task),
                 _ => unreachable!("only these write data"),
             }
         }
     }
 
     /// Records again if something was written since the last tick. Otherwise closes the epoch.
-    pub(super) fn epoch_tick(&mut self, orders: &mut Vec<Order>) {
+    pub(super) fn epoch_tick(&mut self) {
         if !self.settings.epochs || self.stopping {
             return;
         }
@@ -54,7 +54,7 @@ impl Mirror {
             self.epoch.due = true;
         } else if !self.epoch.closing {
             self.epoch.closing = true;
-            self.flush(Purpose::Close, self.online(), orders);
+            self.flush(Purpose::Close, self.online());
         }
     }
 }

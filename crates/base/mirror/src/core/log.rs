@@ -1,13 +1,13 @@
 //! The write-intent log: bits are set before a write and cleared when all legs have it.
 
-use super::interface::{Buffer, EIO, OpKind, Order, Request};
+use super::interface::{Buffer, EIO, OpKind, Request};
 use super::tasks::{Fan, Work};
 use super::{Mirror, place};
 use crate::intent::{self};
 use crate::superblock::{BLOCK, LOG};
 
 impl Mirror {
-    pub(super) fn log_write(&mut self, block: usize, orders: &mut Vec<Order>) {
+    pub(super) fn log_write(&mut self, block: usize) {
         let legs = self.online();
         let one = &mut self.log[block];
         one.due = false;
@@ -20,19 +20,12 @@ impl Mirror {
         let range = (LOG + (block * BLOCK) as u64, BLOCK as u32);
         for leg in legs.iter() {
             let buffer = Buffer::Block(bytes.clone());
-            self.issue(
-                task,
-                leg,
-                OpKind::Write { fua: true },
-                range,
-                buffer,
-                orders,
-            );
+            self.issue(task, leg, OpKind::Write { fua: true }, range, buffer);
         }
     }
 
-    pub(super) fn log_ended(&mut self, block: usize, fan: Fan, orders: &mut Vec<Order>) {
-        let good = self.settle(&fan, orders);
+    pub(super) fn log_ended(&mut self, block: usize, fan: Fan) {
+        let good = self.settle(&fan);
         let one = &mut self.log[block];
         let written = one.writing.take().expect("a block being written");
         let outdated = std::mem::take(&mut one.outdated);
@@ -49,7 +42,7 @@ impl Mirror {
             };
             debug_assert!(!issued, "waits for the log");
             match self.unlogged(request) {
-                None => self.write_issue(task, orders),
+                None => self.write_issue(task),
                 Some(at) if good || at != block => {
                     // Waits already if it is another block.
                     if !self.log[at].waiting.contains(&task) {
@@ -57,7 +50,7 @@ impl Mirror {
                         self.log[at].due = true;
                     }
                 }
-                Some(_) => self.write_fails(task, request, fan.error, orders),
+                Some(_) => self.write_fails(task, request, fan.error),
             }
         }
     }
@@ -72,7 +65,7 @@ impl Mirror {
     }
 
     /// Fails the writes that wait for log blocks if no write of these blocks is in flight.
-    pub(super) fn fail_waiting(&mut self, orders: &mut Vec<Order>) {
+    pub(super) fn fail_waiting(&mut self) {
         for block in 0..self.log.len() {
             while self.log[block].writing.is_none()
                 && let Some(task) = self.log[block].waiting.pop()
@@ -80,7 +73,7 @@ impl Mirror {
                 let Work::Write { request, .. } = self.task(task).work else {
                     unreachable!("only writes wait for the log");
                 };
-                self.write_fails(task, request, EIO, orders);
+                self.write_fails(task, request, EIO);
             }
         }
     }
@@ -90,11 +83,11 @@ impl Mirror {
     pub(super) fn clean(&mut self, before: u64) -> bool {
         // Nothing was written since the record that closed the epoch.
         let before = match self.settings.epochs && self.epoch.open {
-            true => before.min(self.recorded_tick),
+            true => before.min(self.records.recorded_tick),
             false => before,
         };
         // A removed leg stays in the table until its removal is recorded, and the bits say what it lacks.
-        if !self.all_in_sync() || self.recorded < self.version {
+        if !self.all_in_sync() || self.records.recorded < self.records.version {
             return false;
         }
         let mut unflushed = false;
@@ -105,7 +98,7 @@ impl Mirror {
                 if region.in_flight > 0 || region.needs_copy || region.tick >= before {
                     continue;
                 }
-                match region.written < self.flushed {
+                match region.written < self.flushes.ended {
                     true => cleaned.push(bit),
                     false => unflushed = true,
                 }

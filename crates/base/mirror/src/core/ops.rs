@@ -9,31 +9,16 @@ use crate::superblock::DATA;
 
 impl Mirror {
     pub(super) fn add_task(&mut self, work: Work) -> u32 {
-        let task = Task {
-            work,
-            fan: Fan::default(),
-        };
-        self.busy += 1;
-        match self.free_tasks.pop() {
-            Some(index) => {
-                self.tasks[index as usize] = Some(task);
-                index
-            }
-            None => {
-                self.tasks.push(Some(task));
-                self.tasks.len() as u32 - 1
-            }
-        }
+        let fan = Fan::default();
+        self.tasks.insert(Task { work, fan }) as u32
     }
 
     pub(super) fn task(&mut self, task: u32) -> &mut Task {
-        self.tasks[task as usize].as_mut().expect("task in use")
+        &mut self.tasks[task as usize]
     }
 
     pub(super) fn end_task(&mut self, task: u32) {
-        self.tasks[task as usize] = None;
-        self.free_tasks.push(task);
-        self.busy -= 1;
+        self.tasks.remove(task as usize);
     }
 
     /// Issues an op of a task to one leg; the task's fan must be empty or of the same step.
@@ -44,7 +29,6 @@ impl Mirror {
         kind: OpKind,
         (offset, length): (u64, u32),
         buffer: Buffer,
-        orders: &mut Vec<Order>,
     ) {
         let slot = self.free_ops.pop().unwrap_or_else(|| {
             self.ops.push(OpSlot::default());
@@ -65,7 +49,7 @@ impl Mirror {
         let fan = &mut self.task(task).fan;
         fan.issued.add(leg);
         fan.pending.add(leg);
-        orders.push(Order::Op(Op {
+        self.orders.push(Order::Op(Op {
             id: OpId { slot, generation },
             leg,
             kind,
@@ -75,13 +59,7 @@ impl Mirror {
         }));
     }
 
-    pub(super) fn done(
-        &mut self,
-        op: OpId,
-        result: Result<(), Errno>,
-        choose: &mut impl Choose,
-        orders: &mut Vec<Order>,
-    ) {
+    pub(super) fn done(&mut self, op: OpId, result: Result<(), Errno>, choose: &mut impl Choose) {
         let Some(slot) = self.ops.get_mut(op.slot as usize) else {
             return;
         };
@@ -94,7 +72,7 @@ impl Mirror {
             self.epoch.dirty = true;
         }
         self.free_ops.push(op.slot);
-        let Task { work, fan } = self.tasks[task as usize].as_mut().expect("task in use");
+        let Task { work, fan } = &mut self.tasks[task as usize];
         fan.pending.remove(leg);
         match result {
             Ok(()) => fan.ok.add(leg),
@@ -109,10 +87,10 @@ impl Mirror {
         let work = *work;
         let ended = fan.pending.is_empty().then(|| std::mem::take(fan));
         if self.is_overwritten(leg, work, result) {
-            self.drop_for_good(leg, Cause::Overwritten, orders);
+            self.drop_for_good(leg, Cause::Overwritten);
         }
         if let Some(fan) = ended {
-            self.ended(task, fan, choose, orders);
+            self.ended(task, fan, choose);
         }
     }
 
@@ -135,7 +113,7 @@ impl Mirror {
     }
 
     /// All ops of a task's step have ended.
-    fn ended(&mut self, task: u32, fan: Fan, choose: &mut impl Choose, orders: &mut Vec<Order>) {
+    fn ended(&mut self, task: u32, fan: Fan, choose: &mut impl Choose) {
         match self.task(task).work {
             Work::Read {
                 request,
@@ -143,31 +121,31 @@ impl Mirror {
                 leg,
             } => {
                 if fan.ok.is_empty() {
-                    return self.read(task, request, tried, fan.error, choose, orders);
+                    return self.read(task, request, tried, fan.error, choose);
                 }
                 self.end_task(task);
-                self.reply(request.id, Ok(()), orders);
+                self.reply(request.id, Ok(()));
                 for failed in tried.iter().filter(|failed| *failed != leg) {
-                    self.repair(failed, request, orders);
+                    self.repair(failed, request);
                 }
             }
-            Work::Write { request, .. } => self.write_ended(task, request, fan, orders),
+            Work::Write { request, .. } => self.write_ended(task, request, fan),
             Work::Flush { purpose, number } => {
                 self.end_task(task);
-                self.flush_ended(purpose, number, fan, orders);
+                self.flush_ended(purpose, number, fan);
             }
             Work::Copy { writing, .. } => match writing {
-                false if fan.ok.is_empty() => self.copy(task, orders),
-                false => self.copy_write(task, orders),
-                true => self.copy_ended(task, Some(fan), orders),
+                false if fan.ok.is_empty() => self.copy(task),
+                false => self.copy_write(task),
+                true => self.copy_ended(task, Some(fan)),
             },
             Work::Log { block } => {
                 self.end_task(task);
-                self.log_ended(block, fan, orders);
+                self.log_ended(block, fan);
             }
-            Work::Record { .. } => self.record_ended(task, fan, orders),
+            Work::Record { .. } => self.record_ended(task, fan),
             Work::Look { .. } => self.end_task(task),
-            Work::Scrub { .. } => self.scrub_step(task, fan, orders),
+            Work::Scrub { .. } => self.scrub_step(task, fan),
         }
     }
 }

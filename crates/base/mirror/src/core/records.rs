@@ -8,7 +8,7 @@ use crate::superblock::{BLOCK, COPIES, LegState};
 
 impl Mirror {
     /// Reads the superblocks back.
-    pub(super) fn look(&mut self, orders: &mut Vec<Order>) {
+    pub(super) fn look(&mut self) {
         let legs = match self.stopping {
             true => LegSet::NONE,
             false => self.online(),
@@ -24,7 +24,7 @@ impl Mirror {
             let task = self.add_task(Work::Look { copy, written });
             let range = (COPIES[copy], BLOCK as u32);
             let buffer = Buffer::Expected(expected);
-            self.issue(task, leg, OpKind::Read, range, buffer, orders);
+            self.issue(task, leg, OpKind::Read, range, buffer);
         }
     }
 
@@ -35,12 +35,13 @@ impl Mirror {
     /// acknowledged that only this leg has, while the others still mark it as behind. Its own superblock follows with
     /// the next record. Until then it does not claim to be in sync, because after a power failure the others may not
     /// agree.
-    pub(super) fn record(&mut self, orders: &mut Vec<Order>) {
+    pub(super) fn record(&mut self) {
         for (part, leg) in self.assembly.parts.iter_mut().zip(&self.legs) {
             (part.member.state, part.member.seen) = (leg.state, leg.seen);
         }
         let opens = !self.epoch.waiting.is_empty();
-        let of_start = self.assembly.outdated && self.recorded == 0 && self.version == 1;
+        let of_start =
+            self.assembly.outdated && self.records.recorded == 0 && self.records.version == 1;
         if !of_start || opens {
             // Every other record is of a change.
             if let Some(line) = self.settings.line.take() {
@@ -48,35 +49,38 @@ impl Mirror {
             }
             self.assembly.unwritten = false;
         }
-        let differ = self.to_copy + self.stuck > 0;
-        self.differed = differ || (self.differed && self.copied_at >= self.flushed);
-        let source = self.in_sync().first().filter(|_| self.differed);
+        let differ = self.resync.to_copy + self.resync.stuck > 0;
+        self.resync.differed =
+            differ || (self.resync.differed && self.resync.copied_at >= self.flushes.ended);
+        let source = self.in_sync().first().filter(|_| self.resync.differed);
         self.assembly.source = source.map(|leg| self.assembly.parts[leg].member.uuid);
         self.assembly.generation += 1;
-        self.recording = true;
+        self.records.recording = true;
         self.epoch.due = false;
-        self.promoted = self.legs_where(|leg| leg.promoted);
+        self.records.promoted = self.legs_where(|leg| leg.promoted);
         let task = self.add_task(Work::Record {
-            version: self.version,
+            version: self.records.version,
             opens,
             touches: opens || !of_start,
             tick: self.ticks,
             failed: None,
         });
-        self.record_write(task, self.online(), false, orders);
+        self.record_write(task, self.online(), false);
     }
 
-    pub(super) fn announce(&mut self, orders: &mut Vec<Order>) {
-        if self.recorded >= self.version && std::mem::take(&mut self.unannounced) {
-            orders.push(Order::Notice(Notice::Recorded));
+    pub(super) fn announce(&mut self) {
+        if self.records.recorded >= self.records.version
+            && std::mem::take(&mut self.records.unannounced)
+        {
+            self.orders.push(Order::Notice(Notice::Recorded));
         }
     }
 
     /// Writes one copy of the superblock of each of these legs.
-    fn record_write(&mut self, task: u32, legs: LegSet, second: bool, orders: &mut Vec<Order>) {
+    fn record_write(&mut self, task: u32, legs: LegSet, second: bool) {
         for leg in legs.iter() {
             let mut superblock = self.assembly.superblock(leg);
-            for other in self.promoted.without(LegSet::one(leg)).iter() {
+            for other in self.records.promoted.without(LegSet::one(leg)).iter() {
                 superblock.members[other].state = LegState::InSync;
             }
             let mut removed = self.legs.iter().map(|leg| leg.removed);
@@ -88,13 +92,13 @@ impl Mirror {
             let expected = one.superblocks.write(copy, &new);
             let buffer = Buffer::Superblock { expected, new };
             let kind = OpKind::Write { fua: true };
-            self.issue(task, leg, kind, range, buffer, orders);
+            self.issue(task, leg, kind, range, buffer);
         }
     }
 
     /// One copy was written. The second one is written only where the first was: a write that failed may have destroyed
     /// it.
-    pub(super) fn record_ended(&mut self, task: u32, mut fan: Fan, orders: &mut Vec<Order>) {
+    pub(super) fn record_ended(&mut self, task: u32, mut fan: Fan) {
         let Work::Record {
             version,
             opens,
@@ -120,7 +124,7 @@ impl Mirror {
                     self.completed();
                 }
                 self.assembly.generation += u64::from(self.settings.epochs);
-                return self.record_write(task, legs, true, orders);
+                return self.record_write(task, legs, true);
             }
         }
         // The copy that is valid for certain is written last when the leg has returned.
@@ -131,35 +135,36 @@ impl Mirror {
             fan.issued.add(leg);
         }
         self.end_task(task);
-        self.recording = false;
+        self.records.recording = false;
         for leg in fan.ok.iter() {
             // The other copy has the generation before.
             self.legs[leg].seen = self.assembly.generation - u64::from(self.settings.epochs);
         }
-        if !self.settle(&fan, orders) {
-            return match self.recorded < version {
-                true => self.halt(orders),
-                false => self.not_recorded(fan.error, orders),
+        if !self.settle(&fan) {
+            return match self.records.recorded < version {
+                true => self.halt(),
+                false => self.not_recorded(fan.error),
             };
         }
-        self.recorded = version;
-        self.recorded_tick = tick;
-        self.untouched &= !touches;
+        self.records.recorded = version;
+        self.records.recorded_tick = tick;
+        self.records.untouched &= !touches;
         self.completed();
-        self.announce(orders);
-        self.promote_recorded(orders);
+        self.announce();
+        self.promote_recorded();
         while let Some((_, id)) = self
+            .records
             .acks
             .front()
             .copied()
             .filter(|(needed, _)| *needed <= version)
         {
-            self.acks.pop_front();
-            self.reply(id, Ok(()), orders);
+            self.records.acks.pop_front();
+            self.reply(id, Ok(()));
         }
         let all = fan.issued.without(fan.ok).is_empty();
         match () {
-            () if opens && all => self.opened(orders),
+            () if opens && all => self.opened(),
             () if std::mem::take(&mut self.epoch.closing) => {
                 self.epoch.open = false;
                 self.clean(u64::MAX);
@@ -176,31 +181,31 @@ impl Mirror {
     }
 
     /// An epoch was not recorded, and no change of the legs needs recording.
-    fn not_recorded(&mut self, error: Errno, orders: &mut Vec<Order>) {
+    fn not_recorded(&mut self, error: Errno) {
         self.epoch.closing = false;
         self.epoch.dirty = true;
-        self.not_opened(error, orders);
+        self.not_opened(error);
     }
 
     /// Legs that the last record called in sync for the first time are.
-    fn promote_recorded(&mut self, orders: &mut Vec<Order>) {
-        for leg in std::mem::take(&mut self.promoted).iter() {
+    fn promote_recorded(&mut self) {
+        for leg in std::mem::take(&mut self.records.promoted).iter() {
             let one = &mut self.legs[leg];
             if std::mem::take(&mut one.promoted) {
                 one.state = LegState::InSync;
-                self.version += 1;
-                orders.push(Order::Notice(Notice::InSync(leg)));
+                self.records.version += 1;
+                self.orders.push(Order::Notice(Notice::InSync(leg)));
             }
         }
     }
 
-    pub(super) fn halt(&mut self, orders: &mut Vec<Order>) {
+    pub(super) fn halt(&mut self) {
         if std::mem::replace(&mut self.halted, true) {
             return;
         }
-        orders.push(Order::Notice(Notice::Halted));
-        while let Some((_, id)) = self.acks.pop_front() {
-            self.reply(id, Err(EIO), orders);
+        self.orders.push(Order::Notice(Notice::Halted));
+        while let Some((_, id)) = self.records.acks.pop_front() {
+            self.reply(id, Err(EIO));
         }
     }
 }

@@ -9,18 +9,18 @@ use crate::legs::LegSet;
 use crate::superblock::DATA;
 
 impl Mirror {
-    pub(super) fn reply(&self, id: u64, result: Result<(), Errno>, orders: &mut Vec<Order>) {
-        orders.push(Order::Reply { id, result });
+    pub(super) fn reply(&mut self, id: u64, result: Result<(), Errno>) {
+        self.orders.push(Order::Reply { id, result });
     }
 
     /// Acknowledges a write or flush once all drops so far are durable.
-    pub(super) fn ack(&mut self, id: u64, orders: &mut Vec<Order>) {
+    pub(super) fn ack(&mut self, id: u64) {
         if self.halted {
-            self.reply(id, Err(EIO), orders);
-        } else if self.recorded >= self.version {
-            self.reply(id, Ok(()), orders);
+            self.reply(id, Err(EIO));
+        } else if self.records.recorded >= self.records.version {
+            self.reply(id, Ok(()));
         } else {
-            self.acks.push_back((self.version, id));
+            self.records.acks.push_back((self.records.version, id));
         }
     }
 
@@ -31,7 +31,6 @@ impl Mirror {
         tried: LegSet,
         error: Errno,
         choose: &mut impl Choose,
-        orders: &mut Vec<Order>,
     ) {
         let geometry = &self.assembly.geometry;
         let (unit, length) = (u64::from(geometry.unit), u64::from(request.length));
@@ -48,7 +47,7 @@ impl Mirror {
             () => None,
         };
         if let Some(result) = refusal {
-            return self.reply(request.id, result, orders);
+            return self.reply(request.id, result);
         }
         match request.access {
             Access::Read => {
@@ -57,7 +56,7 @@ impl Mirror {
                     tried,
                     leg: 0,
                 });
-                self.read(task, request, tried, error, choose, orders);
+                self.read(task, request, tried, error, choose);
             }
             Access::Write { fua } => {
                 let task = self.add_task(Work::Write {
@@ -66,10 +65,10 @@ impl Mirror {
                     issued: false,
                 });
                 if self.ranges.take(task, request.offset, length) {
-                    self.proceed(task, orders);
+                    self.proceed(task);
                 }
             }
-            Access::Flush => self.flush(Purpose::Client(request.id), self.online(), orders),
+            Access::Flush => self.flush(Purpose::Client(request.id), self.online()),
         }
     }
 
@@ -81,12 +80,11 @@ impl Mirror {
         mut tried: LegSet,
         error: Errno,
         choose: &mut impl Choose,
-        orders: &mut Vec<Order>,
     ) {
         let legs = self.in_sync().without(tried);
         let Some(source) = legs.first() else {
             self.end_task(task);
-            return self.reply(request.id, Err(error), orders);
+            return self.reply(request.id, Err(error));
         };
         let mut regions = self.region_range(request.offset, request.length);
         let leg = match regions.any(|region| self.regions[region].needs_copy) {
@@ -102,28 +100,28 @@ impl Mirror {
         };
         let range = (DATA + request.offset, request.length);
         let buffer = Buffer::Client(request.id);
-        self.issue(task, leg, OpKind::Read, range, buffer, orders);
+        self.issue(task, leg, OpKind::Read, range, buffer);
     }
 
     /// Continues tasks that now hold their range.
-    fn proceed(&mut self, task: u32, orders: &mut Vec<Order>) {
+    fn proceed(&mut self, task: u32) {
         match self.task(task).work {
-            Work::Write { .. } => self.write_begin(task, orders),
-            Work::Copy { .. } => self.copy(task, orders),
-            Work::Scrub { .. } => self.scrub_read(task, orders),
+            Work::Write { .. } => self.write_begin(task),
+            Work::Copy { .. } => self.copy(task),
+            Work::Scrub { .. } => self.scrub_read(task),
             _ => unreachable!("only these take ranges"),
         }
     }
 
-    pub(super) fn release(&mut self, task: u32, orders: &mut Vec<Order>) {
+    pub(super) fn release(&mut self, task: u32) {
         let mut next = Vec::new();
         self.ranges.release(task, &mut next);
         for task in next {
-            self.proceed(task, orders);
+            self.proceed(task);
         }
     }
 
-    fn write_begin(&mut self, task: u32, orders: &mut Vec<Order>) {
+    fn write_begin(&mut self, task: u32) {
         let Work::Write { request, .. } = self.task(task).work else {
             unreachable!("a write");
         };
@@ -131,12 +129,12 @@ impl Mirror {
             self.regions[region].in_flight += 1;
         }
         if self.may_write(task) {
-            self.write_log(task, request, orders);
+            self.write_log(task, request);
         }
     }
 
     /// Issues a write when the log has its bits.
-    pub(super) fn write_log(&mut self, task: u32, request: Request, orders: &mut Vec<Order>) {
+    pub(super) fn write_log(&mut self, task: u32, request: Request) {
         let mut waits = false;
         for region in self.region_range(request.offset, request.length) {
             let (block, bit) = place(region);
@@ -151,11 +149,11 @@ impl Mirror {
             }
         }
         if !waits {
-            self.write_issue(task, orders);
+            self.write_issue(task);
         }
     }
 
-    pub(super) fn write_issue(&mut self, task: u32, orders: &mut Vec<Order>) {
+    pub(super) fn write_issue(&mut self, task: u32) {
         if !self.may_write(task) {
             return;
         }
@@ -172,18 +170,12 @@ impl Mirror {
         for leg in self.online().iter() {
             let range = (DATA + request.offset, request.length);
             let buffer = Buffer::Client(request.id);
-            self.issue(task, leg, OpKind::Write { fua }, range, buffer, orders);
+            self.issue(task, leg, OpKind::Write { fua }, range, buffer);
         }
     }
 
-    pub(super) fn write_ended(
-        &mut self,
-        task: u32,
-        request: Request,
-        fan: Fan,
-        orders: &mut Vec<Order>,
-    ) {
-        let good = self.settle(&fan, orders);
+    pub(super) fn write_ended(&mut self, task: u32, request: Request, fan: Fan) {
+        let good = self.settle(&fan);
         for region in self.region_range(request.offset, request.length) {
             self.touched(region);
             if !good {
@@ -191,10 +183,10 @@ impl Mirror {
             }
         }
         match good {
-            true => self.ack(request.id, orders),
-            false => self.reply(request.id, Err(fan.error), orders),
+            true => self.ack(request.id),
+            false => self.reply(request.id, Err(fan.error)),
         }
-        self.release(task, orders);
+        self.release(task);
         self.end_task(task);
     }
 
@@ -202,7 +194,7 @@ impl Mirror {
     pub(super) fn touched(&mut self, region: usize) {
         let region = &mut self.regions[region];
         region.in_flight -= 1;
-        region.written = self.flushes;
+        region.written = self.flushes.begun;
         region.tick = self.ticks;
     }
 
@@ -213,6 +205,7 @@ impl Mirror {
         }
         let region = &mut self.regions[index];
         if let Some(copying) = self
+            .resync
             .copying
             .as_mut()
             .filter(|copying| copying.region == index)
@@ -221,31 +214,25 @@ impl Mirror {
         }
         if region.stuck {
             region.stuck = false;
-            self.stuck -= 1;
-            self.to_copy += 1;
+            self.resync.stuck -= 1;
+            self.resync.to_copy += 1;
         } else if !region.needs_copy {
             region.needs_copy = true;
-            self.to_copy += 1;
+            self.resync.to_copy += 1;
             self.changed.push(index);
         }
-        self.first_to_copy = self.first_to_copy.min(index);
+        self.resync.first_to_copy = self.resync.first_to_copy.min(index);
     }
 
     /// A write whose log could not be written; no part of it was issued.
-    pub(super) fn write_fails(
-        &mut self,
-        task: u32,
-        request: Request,
-        error: Errno,
-        orders: &mut Vec<Order>,
-    ) {
+    pub(super) fn write_fails(&mut self, task: u32, request: Request, error: Errno) {
         for region in self.region_range(request.offset, request.length) {
             self.regions[region].in_flight -= 1;
             let (block, _) = place(region);
             self.log[block].waiting.retain(|waiting| *waiting != task);
         }
-        self.reply(request.id, Err(error), orders);
-        self.release(task, orders);
+        self.reply(request.id, Err(error));
+        self.release(task);
         self.end_task(task);
     }
 }

@@ -7,7 +7,7 @@ use crate::legs::LegSet;
 use crate::superblock::DATA;
 
 impl Mirror {
-    pub(super) fn scrub_begin(&mut self, from: Option<usize>, orders: &mut Vec<Order>) {
+    pub(super) fn scrub_begin(&mut self, from: Option<usize>) {
         self.scrubbing = true;
         let length = self.scrub_length(0);
         let task = self.add_task(Work::Scrub {
@@ -19,7 +19,7 @@ impl Mirror {
             unread: 0,
         });
         if self.ranges.take(task, 0, u64::from(length)) {
-            self.scrub_read(task, orders);
+            self.scrub_read(task);
         }
     }
 
@@ -28,19 +28,19 @@ impl Mirror {
         rest.min(u64::from(self.settings.copy_bytes)) as u32
     }
 
-    pub(super) fn scrub_read(&mut self, task: u32, orders: &mut Vec<Order>) {
+    pub(super) fn scrub_read(&mut self, task: u32) {
         let Work::Scrub { offset, length, .. } = self.task(task).work else {
             unreachable!("a scrub");
         };
         for leg in self.in_sync().iter() {
             let buffer = Buffer::Own { task, part: leg };
             let range = (DATA + offset, length);
-            self.issue(task, leg, OpKind::Read, range, buffer, orders);
+            self.issue(task, leg, OpKind::Read, range, buffer);
         }
     }
 
     /// The legs were read, or written again.
-    pub(super) fn scrub_step(&mut self, task: u32, fan: Fan, orders: &mut Vec<Order>) {
+    pub(super) fn scrub_step(&mut self, task: u32, fan: Fan) {
         let in_sync = self.in_sync();
         let Work::Scrub {
             offset,
@@ -54,13 +54,13 @@ impl Mirror {
         };
         let (offset, length) = (*offset, *length);
         if *repairing {
-            self.drop_others(fan.issued.without(fan.ok), orders);
-            orders.push(Order::Notice(Notice::Differs {
+            self.drop_others(fan.issued.without(fan.ok));
+            self.orders.push(Order::Notice(Notice::Differs {
                 offset,
                 length,
                 repaired: true,
             }));
-            return self.scrub_next(task, orders);
+            return self.scrub_next(task);
         }
         let failed = fan.issued.without(fan.ok).and(in_sync);
         let readable = fan.ok.and(in_sync);
@@ -69,20 +69,20 @@ impl Mirror {
         }
         // Data that one leg cannot read are rewritten from another, as after a read of a client.
         for leg in failed.iter().filter(|_| !readable.is_empty()) {
-            self.add_copy(Reason::Repair(leg), offset, length, orders);
+            self.add_copy(Reason::Repair(leg), offset, length);
         }
         match readable.count() >= 2 {
-            true => orders.push(Order::Compare {
+            true => self.orders.push(Order::Compare {
                 task,
                 legs: readable,
             }),
-            false => self.scrub_next(task, orders),
+            false => self.scrub_next(task),
         }
     }
 
-    pub(super) fn compared(&mut self, task: u32, equal: bool, orders: &mut Vec<Order>) {
+    pub(super) fn compared(&mut self, task: u32, equal: bool) {
         let in_sync = self.in_sync();
-        let Some(Some(Task {
+        let Some(Task {
             work:
                 Work::Scrub {
                     from,
@@ -93,29 +93,29 @@ impl Mirror {
                     ..
                 },
             ..
-        })) = self.tasks.get_mut(task as usize)
+        }) = self.tasks.get_mut(task as usize)
         else {
             return;
         };
         if equal {
-            return self.scrub_next(task, orders);
+            return self.scrub_next(task);
         }
         *differ += 1;
         let (offset, length) = (*offset, *length);
         if from.is_none_or(|from| !in_sync.has(from)) {
-            orders.push(Order::Notice(Notice::Differs {
+            self.orders.push(Order::Notice(Notice::Differs {
                 offset,
                 length,
                 repaired: false,
             }));
-            return self.scrub_next(task, orders);
+            return self.scrub_next(task);
         }
         *repairing = true;
-        self.scrub_repair(task, orders);
+        self.scrub_repair(task);
     }
 
     /// Overwrites a range that differs.
-    pub(super) fn scrub_repair(&mut self, task: u32, orders: &mut Vec<Order>) {
+    pub(super) fn scrub_repair(&mut self, task: u32) {
         if !self.may_write(task) {
             return;
         }
@@ -130,21 +130,21 @@ impl Mirror {
             unreachable!("a scrub that repairs");
         };
         if !in_sync.has(from) {
-            return self.scrub_next(task, orders);
+            return self.scrub_next(task);
         }
         for leg in in_sync.without(LegSet::one(from)).iter() {
             let buffer = Buffer::Own { task, part: from };
             let kind = OpKind::Write { fua: true };
-            self.issue(task, leg, kind, (DATA + offset, length), buffer, orders);
+            self.issue(task, leg, kind, (DATA + offset, length), buffer);
         }
         if in_sync.count() == 1 {
-            self.scrub_next(task, orders);
+            self.scrub_next(task);
         }
     }
 
     /// Continues after the range, or ends.
-    pub(super) fn scrub_next(&mut self, task: u32, orders: &mut Vec<Order>) {
-        self.release(task, orders);
+    pub(super) fn scrub_next(&mut self, task: u32) {
+        self.release(task);
         let Work::Scrub {
             from,
             offset,
@@ -159,8 +159,9 @@ impl Mirror {
         let next = offset + u64::from(length);
         if next >= self.assembly.geometry.length || self.stopping || self.in_sync().count() < 2 {
             self.scrubbing = false;
-            orders.push(Order::Notice(Notice::Scrubbed { differ, unread }));
-            orders.push(Order::Free { task });
+            self.orders
+                .push(Order::Notice(Notice::Scrubbed { differ, unread }));
+            self.orders.push(Order::Free { task });
             return self.end_task(task);
         }
         let length = self.scrub_length(next);
@@ -173,7 +174,7 @@ impl Mirror {
             unread,
         };
         if self.ranges.take(task, next, u64::from(length)) {
-            self.scrub_read(task, orders);
+            self.scrub_read(task);
         }
     }
 }
