@@ -15,17 +15,6 @@ pub(crate) struct Command {
     options: BTreeMap<String, String>,
 }
 
-impl Command {
-    pub(crate) fn line(&self) -> u32 {
-        self.line
-    }
-
-    /// The value of an option; `None` if it is not given.
-    pub(crate) fn option(&self, name: &str) -> Option<&str> {
-        self.options.get(name).map(String::as_str)
-    }
-}
-
 /// Adds the options of fio commands as facts to a result of a table that follows under the same heading.
 ///
 /// If there are several commands, the options common to all apply to each result. The others apply to a result whose

@@ -10,69 +10,10 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// An error in a pattern, or a path that does not match it.
+/// All errors of a pattern, or all paths that do not match it, each in one sentence.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum LabelError {
-    /// A brace without its counterpart.
-    #[error("label `{pattern}`, character {at}: `{brace}` has no partner")]
-    Unpaired {
-        /// The pattern.
-        pattern: String,
-        /// Position of the brace in characters, from 1.
-        at: usize,
-        /// The brace.
-        brace: char,
-    },
-    /// A field whose name contains other characters than letters, digits, `_` and `-`.
-    #[error(
-        "label `{pattern}`: `{{{name}}}` is not a field name; use letters, digits, `_` and `-`"
-    )]
-    Name {
-        /// The pattern.
-        pattern: String,
-        /// The text between the braces.
-        name: String,
-    },
-    /// A field that appears more than once; `{job}` and `{workload}` are the same field.
-    #[error("label `{pattern}`: `{{{name}}}` appears more than once")]
-    Twice {
-        /// The pattern.
-        pattern: String,
-        /// The field.
-        name: String,
-    },
-    /// Two adjacent fields, without a text between them that separates them.
-    #[error("label `{pattern}`: there is no text between `{{{first}}}` and `{{{second}}}`")]
-    Touching {
-        /// The pattern.
-        pattern: String,
-        /// The first field.
-        first: String,
-        /// The second field.
-        second: String,
-    },
-    /// A pattern without a field.
-    #[error(
-        "label `{pattern}` names no field; `{{config}}`, `{{job}}` and `{{loop}}` are the usual ones"
-    )]
-    NoField {
-        /// The pattern.
-        pattern: String,
-    },
-    /// A path that the pattern does not match.
-    #[error("{path}: does not match the label `{pattern}`")]
-    NoMatch {
-        /// The pattern.
-        pattern: String,
-        /// The path.
-        path: String,
-    },
-}
-
-/// All errors at once; its text has one line for each.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-pub struct LabelErrors(pub Vec<LabelError>);
+#[error("{}", .0.join("\n"))]
+pub struct LabelErrors(pub Vec<String>);
 
 impl FromStr for LabelPattern {
     type Err = LabelErrors;
@@ -142,14 +83,15 @@ impl LabelPattern {
             .split('/')
             .map(|component| pieces(component, pattern, &mut errors))
             .collect();
-        errors.extend(faults(&components, pattern));
-        if errors.is_empty() {
-            Ok(LabelPattern {
+        errors.extend(faults(&components));
+        let place = |error| format!("label `{pattern}`{error}");
+        let errors: Vec<String> = errors.into_iter().map(place).collect();
+        match errors.is_empty() {
+            true => Ok(LabelPattern {
                 pattern: pattern.to_owned(),
                 components,
-            })
-        } else {
-            Err(LabelErrors(errors))
+            }),
+            false => Err(LabelErrors(errors)),
         }
     }
 
@@ -179,16 +121,12 @@ impl LabelPattern {
         for path in paths {
             match self.label(path) {
                 Some(label) => labels.push(label),
-                None => errors.push(LabelError::NoMatch {
-                    pattern: self.pattern.clone(),
-                    path: path.to_owned(),
-                }),
+                None => errors.push(format!("{path}: does not match the label `{self}`")),
             }
         }
-        if errors.is_empty() {
-            Ok(labels)
-        } else {
-            Err(LabelErrors(errors))
+        match errors.is_empty() {
+            true => Ok(labels),
+            false => Err(LabelErrors(errors)),
         }
     }
 }
@@ -213,8 +151,9 @@ fn canonical(name: &str) -> &str {
     }
 }
 
-/// Splits a component into pieces; errors are added to the list and skipped.
-fn pieces(component: &str, pattern: &str, errors: &mut Vec<LabelError>) -> Vec<Piece> {
+/// Splits a component into pieces; errors are added to the list and skipped. The name of the pattern is put before
+/// each.
+fn pieces(component: &str, pattern: &str, errors: &mut Vec<String>) -> Vec<Piece> {
     // The offset of the component in the pattern, for the positions in errors.
     let start = component.as_ptr() as usize - pattern.as_ptr() as usize;
     let character = |at: usize| pattern[..start + at].chars().count() + 1;
@@ -238,21 +177,18 @@ fn pieces(component: &str, pattern: &str, errors: &mut Vec<LabelError>) -> Vec<P
             inside[end..].starts_with('}').then(|| &inside[..end])
         });
         let Some(name) = inside else {
-            errors.push(LabelError::Unpaired {
-                pattern: pattern.to_owned(),
-                at: character(at),
-                brace: if rest.starts_with('{') { '{' } else { '}' },
-            });
+            let brace = &rest[..1];
+            let place = character(at);
+            errors.push(format!(", character {place}: `{brace}` has no partner"));
             at += 1;
             continue;
         };
         at += name.len() + 2;
         let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
         if !name.chars().all(is_word) {
-            errors.push(LabelError::Name {
-                pattern: pattern.to_owned(),
-                name: name.to_owned(),
-            });
+            errors.push(format!(
+                ": `{{{name}}}` is not a field name; use letters, digits, `_` and `-`"
+            ));
         }
         let name = (!name.is_empty()).then(|| canonical(name).to_owned());
         pieces.push(Piece::Field(name));
@@ -261,7 +197,7 @@ fn pieces(component: &str, pattern: &str, errors: &mut Vec<LabelError>) -> Vec<P
 }
 
 /// Errors of a pattern as a whole.
-fn faults(components: &[Vec<Piece>], pattern: &str) -> Vec<LabelError> {
+fn faults(components: &[Vec<Piece>]) -> Vec<String> {
     let mut errors = Vec::new();
     let names: Vec<&str> = components
         .iter()
@@ -274,24 +210,19 @@ fn faults(components: &[Vec<Piece>], pattern: &str) -> Vec<LabelError> {
     for (index, name) in names.iter().enumerate() {
         let before = names[..index].iter().filter(|other| *other == name).count();
         if before == 1 {
-            errors.push(LabelError::Twice {
-                pattern: pattern.to_owned(),
-                name: (*name).to_owned(),
-            });
+            errors.push(format!(": `{{{name}}}` appears more than once"));
         }
     }
     if names.is_empty() {
-        errors.push(LabelError::NoField {
-            pattern: pattern.to_owned(),
-        });
+        let usual = "`{config}`, `{job}` and `{loop}` are the usual ones";
+        errors.push(format!(" names no field; {usual}"));
     }
     for pair in components.iter().flat_map(|pieces| pieces.windows(2)) {
         if let [Piece::Field(first), Piece::Field(second)] = pair {
-            errors.push(LabelError::Touching {
-                pattern: pattern.to_owned(),
-                first: first.clone().unwrap_or_default(),
-                second: second.clone().unwrap_or_default(),
-            });
+            let [first, second] = [first, second].map(|name| name.as_deref().unwrap_or_default());
+            errors.push(format!(
+                ": there is no text between `{{{first}}}` and `{{{second}}}`"
+            ));
         }
     }
     errors
@@ -415,7 +346,7 @@ mod tests {
             ),
         ] {
             let errors = LabelPattern::parse(pattern).unwrap_err().0;
-            let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            let texts = errors;
             assert_eq!(texts.len(), expected.len(), "{pattern}: {texts:?}");
             for (text, part) in texts.iter().zip(expected) {
                 assert!(text.contains(part), "{pattern}: {text}");
@@ -426,11 +357,10 @@ mod tests {
     #[test]
     fn names_every_path_that_does_not_match() {
         let pattern = LabelPattern::parse("{config}/{job}.json").unwrap();
-        let errors = pattern
+        let texts = pattern
             .labels(["a/b.json", "c.json", "d/e.txt"])
             .unwrap_err()
             .0;
-        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
             texts,
             [

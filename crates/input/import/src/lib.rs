@@ -16,6 +16,8 @@ mod fsbench;
 mod interrupts;
 mod label;
 mod lines;
+mod measure;
+mod number;
 mod printed;
 mod read;
 mod sysbench;
@@ -26,7 +28,7 @@ mod zpool;
 use std::str::FromStr;
 
 pub use fio::{FioJob, fio_jobs};
-pub use label::{Label, LabelError, LabelErrors, LabelPattern};
+pub use label::{Label, LabelErrors, LabelPattern};
 pub use read::read;
 pub use table::{ColumnMap, ColumnMapError};
 

@@ -146,7 +146,6 @@ fn read_one(
         lines: &lines,
         results,
         tables: &imported.tables,
-        commands: &commands,
     };
     imported
         .contradictions

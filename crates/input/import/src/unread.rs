@@ -1,51 +1,6 @@
 //! Recognises lines that look like results, to list those that no reader understood.
 
-/// Units of figures after a number. In lower case.
-const UNITS: [&str; 43] = [
-    "kib/s",
-    "mib/s",
-    "gib/s",
-    "tib/s",
-    "kb/s",
-    "mb/s",
-    "gb/s",
-    "tb/s",
-    "b/s",
-    "kbps",
-    "mbps",
-    "gbps",
-    "mib/sec",
-    "mb/sec",
-    "io/s",
-    "iops",
-    "iop/s",
-    "op/s",
-    "ops/s",
-    "ops/sec",
-    "req/s",
-    "requests/s",
-    "requests/sec",
-    "files/s",
-    "tps",
-    "ns",
-    "nsec",
-    "us",
-    "µs",
-    "μs",
-    "usec",
-    "usecs",
-    "ms",
-    "msec",
-    "msecs",
-    "s",
-    "sec",
-    "secs",
-    "second",
-    "seconds",
-    "milliseconds",
-    "microseconds",
-    "kiops",
-];
+use super::measure::measure;
 
 /// Words that tools print before or above their figures. In lower case.
 const WORDS: [&str; 9] = [
@@ -164,7 +119,7 @@ fn has_unit(lower: &str) -> bool {
     for word in lower.split([' ', '\t', '|', '(', ')', '=', ',', ';']) {
         let unit = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
         let has_number = unit.len() < word.len();
-        let is_unit = UNITS.contains(&unit.trim_end_matches(['.', ':']));
+        let is_unit = measure(unit.trim_end_matches(['.', ':'])).is_some();
         if is_unit && (has_number || numbered) {
             return true;
         }

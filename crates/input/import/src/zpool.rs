@@ -7,6 +7,7 @@ use iodyno_units::{Bytes, Nanos};
 
 use super::extract::Extract;
 use super::lines::Lines;
+use super::number::{number, split, unit_ns};
 
 /// The name of the form in results.
 const FORM: &str = "zpool iostat";
@@ -316,16 +317,12 @@ fn row(text: &str, latencies: Option<usize>) -> Option<(&str, usize, Sample)> {
 
 /// Parses `543us`, `1.05ms`, and with `-p` `543210`, in ns.
 fn time_ns(word: &str) -> Option<f64> {
-    let end = word.find(|c: char| c.is_ascii_alphabetic());
-    let (digits, unit) = word.split_at(end.unwrap_or(word.len()));
+    let (digits, unit) = split(word);
     let scale = match unit {
-        "" | "ns" => 1.0,
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        _ => return None,
+        "" => 1.0,
+        unit => unit_ns(unit)?,
     };
-    Some(plain(digits)? * scale)
+    Some(number(digits)? * scale)
 }
 
 /// A row with more columns than are supported.
@@ -341,13 +338,7 @@ fn amount(word: &str) -> Option<f64> {
         }
         _ => (word, 0),
     };
-    Some(plain(digits)? * 1024f64.powi(power))
-}
-
-/// Parses digits with at most one point.
-fn plain(digits: &str) -> Option<f64> {
-    let plain = digits.bytes().all(|c| c.is_ascii_digit() || c == b'.');
-    plain.then(|| digits.parse().ok()).flatten()
+    Some(number(digits)? * 1024f64.powi(power))
 }
 
 /// A sample as text for a remark: `alloc 126 GiB, write 11 ops/s`.

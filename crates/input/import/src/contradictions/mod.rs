@@ -1,14 +1,14 @@
 //! Statements of a text that its own figures contradict: counts and times in prose against the results below the same
-//! heading, sizes and settings against commands and listed properties, options of a `prepare` command against the
+//! heading, sizes of virtual disks against listed properties, options of a `prepare` command against the
 //! result, `balanced` against /proc/interrupts.
 //!
 //! Invariants: a statement that is not understood completely gives nothing; a rounded number contradicts nothing that
 //! it can be rounded from; a statement is compared only with what the text has below the same heading.
 
+mod disks;
 mod interrupts;
 mod prose;
 mod quantity;
-mod settings;
 mod source;
 mod statement;
 #[cfg(test)]
@@ -61,7 +61,7 @@ impl Source<'_> {
                     Stated::Product { files, each, total } => {
                         Some((statement.line, product(*files, *each, *total)?))
                     }
-                    Stated::Setting(setting) => settings::against(self, statement.line, setting),
+                    Stated::DiskSize(bytes) => disks::against(self, statement.line, *bytes),
                     Stated::Balanced => interrupts::against(self, statement.line),
                     Stated::Prepare(options) => self.prepared(statement.line, options),
                 }?;

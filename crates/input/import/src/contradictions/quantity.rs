@@ -4,6 +4,8 @@ use std::ops::RangeInclusive;
 
 use iodyno_units::Bytes;
 
+use crate::number::split;
+
 /// A number as stated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Approximate {
@@ -96,10 +98,7 @@ fn ungrouped(digits: &str) -> Option<String> {
 /// is not one.
 pub(super) fn size(words: &[&str]) -> Option<(Approximate, usize)> {
     let first = words.first()?.trim_start_matches(['~', '≈']);
-    let end = first
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(first.len());
-    let (digits, own) = first.split_at(end);
+    let (digits, own) = split(first);
     let (unit, taken) = match own.is_empty() {
         true => (*words.get(1)?, 2),
         false => (own, 1),
@@ -117,10 +116,7 @@ pub(super) fn size(words: &[&str]) -> Option<(Approximate, usize)> {
 /// The time at the beginning of some words, ns: `3 seconds`, `500ms`.
 pub(super) fn time(words: &[&str]) -> Option<f64> {
     let first = words.first()?.trim_start_matches(['~', '≈']);
-    let end = first
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(first.len());
-    let (digits, own) = first.split_at(end);
+    let (digits, own) = split(first);
     let unit = match own.is_empty() {
         true => *words.get(1)?,
         false => own,

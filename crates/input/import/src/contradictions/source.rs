@@ -1,8 +1,7 @@
-//! What a text gives for the statements in it: results, commands and tables, and the headings above them.
+//! What a text gives for the statements in it: results and tables, and the headings above them.
 
 use iodyno_model::{ImportedTable, ImportedTrial, Kind, Metric};
 
-use super::super::command::Command;
 use super::super::context::Context;
 use super::super::lines::Lines;
 
@@ -15,7 +14,7 @@ pub(crate) struct Checked {
     pub(super) ops: Option<f64>,
     /// The time of a fixed amount of work, ns.
     pub(super) completion: Option<f64>,
-    /// The facts `bs`, `depth` and `jobs`.
+    /// The facts `bs` and `jobs`.
     pub(super) facts: Vec<(String, String)>,
 }
 
@@ -26,7 +25,7 @@ impl Checked {
             figures.find(|it| it.metric.name == name).map(|it| it.value)
         };
         let facts = trial.facts.iter();
-        let facts = facts.filter(|fact| ["bs", "depth", "jobs"].contains(&fact.name.as_str()));
+        let facts = facts.filter(|fact| ["bs", "jobs"].contains(&fact.name.as_str()));
         Checked {
             line: trial.at.line,
             configuration: trial.configuration.clone(),
@@ -46,7 +45,6 @@ pub(crate) struct Source<'t> {
     pub(crate) lines: &'t Lines<'t>,
     pub(crate) results: Vec<Checked>,
     pub(crate) tables: &'t [ImportedTable],
-    pub(crate) commands: &'t [Command],
 }
 
 impl Source<'_> {

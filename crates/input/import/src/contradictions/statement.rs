@@ -1,9 +1,9 @@
 //! What a sentence states, if it can be checked.
 
 use super::super::sysbench::PrepareOptions;
+use super::disks;
 use super::prose::{Word, bare};
 use super::quantity::{Approximate, count, size, time};
-use super::settings::{self, Setting};
 
 /// A statement that can be checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +33,8 @@ pub(super) enum Stated {
         each: f64,
         total: Approximate,
     },
-    Setting(Setting),
+    /// The size of virtual disks, bytes.
+    DiskSize(f64),
     /// That interrupts are balanced over CPUs.
     Balanced,
     /// The options of a command that prepared the files of a result.
@@ -138,9 +139,7 @@ pub(super) fn statements(sentence: &[Word<'_>]) -> Vec<Statement> {
         return found;
     }
     add(sentence, product(&words));
-    for setting in settings::stated(&words) {
-        add(sentence, Some(Stated::Setting(setting)));
-    }
+    add(sentence, disks::stated(&words).map(Stated::DiskSize));
     let ends = |word: &Word| word.1.ends_with([',', ';']) || bare(word.1) == "compared";
     for clause in sentence.split_inclusive(ends) {
         let words: Vec<&str> = clause.iter().map(|word| bare(word.1)).collect();

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::entry::{DIRECTIONS, Direction, Entry, Latency};
-use super::quantity::{bytes, count, date_ms, per_second, span_ns, unit_ns};
+use super::quantity::{bytes, count, date_ms, per_second, span_ns};
 use crate::lines::Lines;
+use crate::number::unit_ns;
 
 /// The form of the entries.
 pub(super) const FORM: &str = "fio output";

@@ -1,5 +1,7 @@
 //! Numbers with units as in fio's normal output.
 
+use crate::number::{self, grouped, unit_ns};
+
 /// Parses `12.3k`, `9072.1k`, `1.2M`: counts and times, with powers of 1000.
 pub(super) fn count(text: &str) -> Option<f64> {
     let (number, suffix) = split(text)?;
@@ -33,17 +35,6 @@ pub(super) fn per_second(text: &str) -> Option<f64> {
 pub(super) fn span_ns(text: &str) -> Option<f64> {
     let (number, suffix) = split(text)?;
     unit_ns(suffix).map(|factor| number * factor)
-}
-
-/// A unit of time in ns.
-pub(super) fn unit_ns(unit: &str) -> Option<f64> {
-    match unit.trim() {
-        "nsec" | "ns" => Some(1.0),
-        "usec" | "us" => Some(1e3),
-        "msec" | "ms" => Some(1e6),
-        "sec" | "s" => Some(1e9),
-        _ => None,
-    }
 }
 
 /// Parses `Sun Nov 22 00:39:49 2026` as written by C's `ctime`: ms since the epoch, assuming UTC. The time zone is
@@ -85,24 +76,10 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
     (bytes.fract() == 0.0 && bytes < u64::MAX as f64).then_some(bytes as u64)
 }
 
+/// A number with its suffix.
 fn split(text: &str) -> Option<(f64, &str)> {
-    let text = text.trim();
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')
-        .unwrap_or(text.len());
-    Some((number(&text[..end])?, text[end..].trim_start()))
-}
-
-/// Parses `12.3`, `1,234.5`: commas only between groups of three digits.
-fn number(text: &str) -> Option<f64> {
-    let (whole, _) = text.split_once('.').unwrap_or((text, ""));
-    let grouped = match whole.split_once(',') {
-        Some((first, groups)) => {
-            (1..=3).contains(&first.len()) && groups.split(',').all(|group| group.len() == 3)
-        }
-        None => true,
-    };
-    grouped.then(|| text.replace(',', "").parse().ok())?
+    let (digits, suffix) = number::split(text.trim());
+    Some((grouped(digits)?, suffix))
 }
 
 #[cfg(test)]

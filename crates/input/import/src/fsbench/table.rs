@@ -180,7 +180,7 @@ fn named(text: &str) -> Option<Named> {
     })
 }
 
-/// A plain number of at least 0.
+/// A number without an exponent.
 fn number(word: &str) -> Option<f64> {
     let plain = word.bytes().all(|c| c.is_ascii_digit() || c == b'.');
     plain.then(|| word.parse().ok()).flatten()

@@ -4,9 +4,10 @@
 
 use iodyno_model::{ImportedTrial, Kind, Metric};
 
-use super::{MIB, add, number};
+use super::{MIB, add};
 use crate::extract::Extract;
 use crate::lines::Lines;
+use crate::number::number;
 
 const FORM: &str = "elbencho";
 

@@ -2,9 +2,10 @@
 
 use iodyno_model::{FactClass, ImportedTrial, Metric};
 
-use super::{MIB, add, fact, number, setting};
+use super::{MIB, add, fact, setting};
 use crate::extract::Extract;
 use crate::lines::Lines;
+use crate::number::number;
 
 const FORM: &str = "ior";
 /// Settings that IOR prints above its results, with the names of the facts.

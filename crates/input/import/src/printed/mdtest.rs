@@ -2,9 +2,10 @@
 
 use iodyno_model::{FactClass, Metric};
 
-use super::{add, fact, find, number};
+use super::{add, fact, find};
 use crate::extract::Extract;
 use crate::lines::Lines;
+use crate::number::number;
 
 const FORM: &str = "mdtest";
 

@@ -39,12 +39,6 @@ fn fact(trial: &mut ImportedTrial, class: FactClass, name: &str, value: &str) {
     });
 }
 
-/// Parses a finite number that is not negative.
-fn number(text: &str) -> Option<f64> {
-    let value = text.trim().parse::<f64>().ok()?;
-    (value.is_finite() && value >= 0.0).then_some(value)
-}
-
 /// Splits `name : value` and `name = value`.
 fn setting(text: &str, mark: char) -> Option<(&str, &str)> {
     let (name, value) = text.split_once(mark)?;

@@ -2,9 +2,10 @@
 
 use iodyno_model::{FactClass, ImportedPoint, ImportedTrial, Kind, Metric};
 
-use super::{add, fact, number, setting};
+use super::{add, fact, setting};
 use crate::extract::Extract;
 use crate::lines::Lines;
+use crate::number::number;
 
 const FORM: &str = "pgbench";
 /// The first line of every report.

@@ -3,7 +3,7 @@
 use iodyno_model::{Figure, ImportedTrial, Metric};
 
 use super::super::lines::Lines;
-use super::result::number;
+use crate::number::number;
 
 /// The second one is that of older versions.
 const HEADINGS: [&str; 2] = ["By kind of op (ms):", "Each kind apart (ms):"];

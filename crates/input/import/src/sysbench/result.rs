@@ -1,6 +1,7 @@
 //! sysbench's figures, as printed.
 
 use super::super::lines::Lines;
+use crate::number::number;
 
 /// The figures of one run; `None` if not printed.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -120,11 +121,4 @@ fn pair(place: &mut Option<(f64, f64)>, value: &str) -> bool {
         *place = read;
     }
     fresh
-}
-
-pub(super) fn number(text: &str) -> Option<f64> {
-    text.trim()
-        .parse::<f64>()
-        .ok()
-        .filter(|value| value.is_finite() && *value >= 0.0)
 }

@@ -7,8 +7,9 @@ use iodyno_model::{Figure, ImportedTrial, Metric, Unit};
 use super::grid::{Grid, Row};
 use super::guess::is_repetition_number;
 use super::map::{CONFIG, ColumnMap, Part, UNIT, VALUE, WORKLOAD};
-use super::unit::{Measure, bits_or_bytes_in, metric, unit, unit_in, value};
+use super::unit::{bits_or_bytes_in, metric, unit, unit_in, value};
 use crate::lines::Lines;
+use crate::measure::Measure;
 
 /// Dimensions that name machines which worked at the same time: their rates are added.
 const NODES: [&str; 6] = ["node", "vm", "host", "machine", "client", "guest"];

@@ -1,8 +1,9 @@
 //! Tables without drawing: fields separated by commas, semicolons or tabs, and columns separated by blanks.
 
 use super::grid::{Grid, MAX_COLUMNS, Row, is_value};
-use super::unit::{Measure, unit_in, value};
+use super::unit::{unit_in, value};
 use crate::lines::Lines;
+use crate::measure::Measure;
 
 /// All tables of this form.
 pub(super) fn grids(lines: &Lines<'_>) -> Vec<Grid> {

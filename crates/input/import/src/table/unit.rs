@@ -2,77 +2,8 @@
 
 use iodyno_model::Metric;
 
-/// The quantity of a unit, and the factor that converts it to the metric's unit.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Measure {
-    /// Bytes per second.
-    Bandwidth(f64),
-    /// Ops per second.
-    Rate(f64),
-    /// Time, ns.
-    Time(f64),
-}
-
-const KI: f64 = 1024.0;
-
-/// Units, in lower case unless the case is significant.
-const UNITS: &[(&str, Measure)] = &[
-    ("b/s", Measure::Bandwidth(1.0)),
-    ("kb/s", Measure::Bandwidth(1e3)),
-    ("mb/s", Measure::Bandwidth(1e6)),
-    ("gb/s", Measure::Bandwidth(1e9)),
-    ("kib/s", Measure::Bandwidth(KI)),
-    ("mib/s", Measure::Bandwidth(KI * KI)),
-    ("gib/s", Measure::Bandwidth(KI * KI * KI)),
-    ("kbps", Measure::Bandwidth(1e3)),
-    ("mbps", Measure::Bandwidth(1e6)),
-    ("gbps", Measure::Bandwidth(1e9)),
-    ("tb/s", Measure::Bandwidth(1e12)),
-    ("tib/s", Measure::Bandwidth(KI * KI * KI * KI)),
-    ("b/sec", Measure::Bandwidth(1.0)),
-    ("kb/sec", Measure::Bandwidth(1e3)),
-    ("mb/sec", Measure::Bandwidth(1e6)),
-    ("gb/sec", Measure::Bandwidth(1e9)),
-    ("kib/sec", Measure::Bandwidth(KI)),
-    ("mib/sec", Measure::Bandwidth(KI * KI)),
-    ("gib/sec", Measure::Bandwidth(KI * KI * KI)),
-    ("bytes/s", Measure::Bandwidth(1.0)),
-    ("bytes/sec", Measure::Bandwidth(1.0)),
-    ("io/s", Measure::Rate(1.0)),
-    ("iop/s", Measure::Rate(1.0)),
-    ("iops", Measure::Rate(1.0)),
-    ("kiops", Measure::Rate(1e3)),
-    ("miops", Measure::Rate(1e6)),
-    ("k iops", Measure::Rate(1e3)),
-    ("op/s", Measure::Rate(1.0)),
-    ("ops/s", Measure::Rate(1.0)),
-    ("ops/sec", Measure::Rate(1.0)),
-    ("kops/s", Measure::Rate(1e3)),
-    ("/s", Measure::Rate(1.0)),
-    ("files/s", Measure::Rate(1.0)),
-    ("files/sec", Measure::Rate(1.0)),
-    ("req/s", Measure::Rate(1.0)),
-    ("requests/s", Measure::Rate(1.0)),
-    ("requests/sec", Measure::Rate(1.0)),
-    ("tps", Measure::Rate(1.0)),
-    ("ns", Measure::Time(1.0)),
-    ("nsec", Measure::Time(1.0)),
-    ("nanoseconds", Measure::Time(1.0)),
-    ("us", Measure::Time(1e3)),
-    ("µs", Measure::Time(1e3)),
-    ("μs", Measure::Time(1e3)),
-    ("usec", Measure::Time(1e3)),
-    ("usecs", Measure::Time(1e3)),
-    ("microseconds", Measure::Time(1e3)),
-    ("ms", Measure::Time(1e6)),
-    ("msec", Measure::Time(1e6)),
-    ("msecs", Measure::Time(1e6)),
-    ("milliseconds", Measure::Time(1e6)),
-    ("s", Measure::Time(1e9)),
-    ("sec", Measure::Time(1e9)),
-    ("secs", Measure::Time(1e9)),
-    ("seconds", Measure::Time(1e9)),
-];
+use crate::measure::{Measure, measure};
+use crate::number::{self, grouped};
 
 /// Parses a text that consists of a unit. `MB` is 10⁶ bytes, `MiB` 2²⁰; see [`bits_or_bytes`].
 pub(super) fn unit(text: &str) -> Option<Measure> {
@@ -90,11 +21,9 @@ pub(super) fn bits_or_bytes(text: &str) -> bool {
         && !text.to_lowercase().contains("ib/s")
 }
 
-/// The measure of a unit of [`UNITS`].
+/// The measure of a unit in any case.
 fn known(text: &str) -> Option<Measure> {
-    let lower = plain(text).to_lowercase();
-    let found = UNITS.iter().find(|(name, _)| *name == lower);
-    found.map(|(_, measure)| *measure)
+    measure(&plain(text).to_lowercase())
 }
 
 /// The unit at the end of a heading or in its parentheses: `Bandwidth (MiB/s)`, `lat [us]`, `read MB/s`, `p99_us`.
@@ -119,11 +48,8 @@ pub(super) fn value(cell: &str) -> Option<(f64, Option<Measure>)> {
     let text = plain(cell);
     // The spread is not part of the value.
     let text = text.split('±').next()?.trim();
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | ','))
-        .unwrap_or(text.len());
-    let number = number(&text[..end])?;
-    let mut rest = text[end..].trim();
+    let (digits, mut rest) = number::split(text);
+    let number = grouped(digits)?;
     let mut scale = 1.0;
     for (letter, factor) in [("k", 1e3), ("K", 1e3), ("M", 1e6)] {
         let after = rest.strip_prefix(letter);
@@ -139,25 +65,6 @@ pub(super) fn value(cell: &str) -> Option<(f64, Option<Measure>)> {
         return Some((number * scale, None));
     }
     unit(rest).map(|measure| (number * scale, Some(measure)))
-}
-
-/// Parses `1234.5`, `1,234.5`; not `1,5`, which has another meaning in other countries.
-fn number(text: &str) -> Option<f64> {
-    let mut groups = text.split('.').next()?.split(',');
-    let first = groups.next()?;
-    let mut grouped = false;
-    for group in groups {
-        grouped = true;
-        if group.len() != 3 || first.is_empty() || first.len() > 3 {
-            return None;
-        }
-    }
-    let text = if grouped {
-        text.replace(',', "")
-    } else {
-        text.to_owned()
-    };
-    text.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
 /// Removes marks of emphasis.
