@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::document::{Entry, Node, Report, Table, Value, listed, wrong};
-use iodyno_model::closest;
+use crate::document::{Entry, Node, Report, Table, Value, instead, listed, wrong};
 use iodyno_units::counted;
 
 use crate::check::table;
@@ -221,10 +220,7 @@ fn zipped(
 
 fn unknown_axis(name: &str, node: &Node, axes: &[(String, Vec<Point>)], report: &mut Report<'_>) {
     let names: Vec<&str> = axes.iter().map(|(axis, _)| axis.as_str()).collect();
-    let hint = match closest(name, names.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("the axes are {}", listed(&names)),
-    };
+    let hint = instead(name, &names, "the axes are");
     report.error(node.at.clone(), format!("unknown axis `{name}`"), hint);
 }
 

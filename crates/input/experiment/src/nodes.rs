@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::document::{Node, Report, Table, listed, wrong};
-use iodyno_model::{Configuration, NodeAddress, PlannedNode, Target, Workload, closest, nodes_of};
+use crate::document::{Node, Report, Table, instead, listed, wrong};
+use iodyno_model::{Configuration, NodeAddress, PlannedNode, Target, Workload, nodes_of};
 
 use crate::check::{Keyed, named_hint};
 use crate::keys::NODE;
@@ -100,12 +100,9 @@ impl Nodes {
                 let hint = format!("leave out `jobs = false` of `[node.{name}]`, or the name here");
                 report.error(text.at, message, hint);
             } else if known.is_none() {
-                let hint = match closest(name, names.iter().copied()) {
-                    _ if names.is_empty() => {
-                        format!("add `[node.{name}]`, or give `--node {name}=ADDRESS`")
-                    }
-                    Some(near) => format!("did you mean `\"{near}\"`?"),
-                    None => format!("the nodes are {}", listed(&names)),
+                let hint = match names.is_empty() {
+                    true => format!("add `[node.{name}]`, or give `--node {name}=ADDRESS`"),
+                    false => instead(name, &names, "the nodes are"),
                 };
                 report.error(text.at, format!("unknown node `{name}`"), hint);
             } else if found.iter().any(|other| other == name) {

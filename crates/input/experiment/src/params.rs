@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::document::{Entry, Node, Report, Table, Value, listed, wrong};
+use crate::document::{Entry, Node, Report, Table, Value, instead, listed, wrong};
 use iodyno_model::{Diagnostic, closest};
 use iodyno_secrets::is_secret;
 
@@ -202,10 +202,9 @@ fn typed(text: &str, default: Option<&Node>) -> Value {
 
 fn known_names(name: &str, declared: &[Entry]) -> String {
     let names: Vec<&str> = declared.iter().map(|entry| entry.key.as_str()).collect();
-    match closest(name, names.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None if names.is_empty() => "the experiment has no parameters".to_owned(),
-        None => format!("the parameters are {}", listed(&names)),
+    match names.is_empty() {
+        true => "the experiment has no parameters".to_owned(),
+        false => instead(name, &names, "the parameters are"),
     }
 }
 

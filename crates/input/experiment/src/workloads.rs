@@ -184,12 +184,7 @@ impl Reader<'_, '_> {
             text.push('\n');
         }
         let path = PathBuf::from(format!("{} [workload.{name}]", self.source));
-        let host = OneFile {
-            path: &path,
-            text: &text,
-            host: self.host,
-        };
-        let parsed = iodyno_fio::parse_files(std::slice::from_ref(&path), &[], &host);
+        let parsed = iodyno_fio::parse_text(&path, &text, self.host);
         for said in parsed.diagnostics {
             if said.severity == Severity::Note {
                 continue;
@@ -423,54 +418,13 @@ fn word_at(words: &[String], column: u32) -> Option<usize> {
     })
 }
 
-/// A host with one more file: the text of a job.
-struct OneFile<'a> {
-    path: &'a Path,
-    text: &'a str,
-    host: &'a dyn Host,
-}
-
-impl Host for OneFile<'_> {
-    fn read(&self, path: &Path) -> std::io::Result<String> {
-        match path == self.path {
-            true => Ok(self.text.to_owned()),
-            false => self.host.read(path),
-        }
-    }
-
-    fn read_included(&self, path: &Path) -> std::io::Result<String> {
-        self.host.read_included(path)
-    }
-
-    fn read_bytes(&self, path: &Path) -> std::io::Result<Vec<u8>> {
-        self.host.read_bytes(path)
-    }
-
-    fn env(&self, name: &str) -> Option<String> {
-        self.host.env(name)
-    }
-
-    fn page_size(&self) -> u64 {
-        self.host.page_size()
-    }
-
-    fn cpus(&self) -> u32 {
-        self.host.cpus()
-    }
-
-    fn memory_mb(&self) -> u64 {
-        self.host.memory_mb()
-    }
-}
-
-/// The sources of a workload, named after the experiment.
-pub(crate) fn renamed(mut workload: Workload, name: &str, source: &str) -> Workload {
+/// A workload whose source is named after the experiment.
+pub(crate) fn renamed(mut workload: Workload, source: &str) -> Workload {
     if let [Source { name: file, .. }] = workload.sources.as_mut_slice()
         && file.starts_with('<')
     {
-        *file = format!("{source} [workload.{name}]");
+        *file = format!("{source} [workload.{}]", workload.name);
     }
-    workload.name = name.to_owned();
     workload
 }
 

@@ -241,7 +241,7 @@ fn steps_accept_the_keys_of_their_op() {
     );
     one(
         "op = 'unlink', of = 'curent', timed = true",
-        "7:6 unknown set \"curent\"…did you mean `\"current\"`?",
+        "7:6 unknown set \"curent\"…did you mean `current`?",
     );
 }
 
@@ -311,7 +311,7 @@ fn sets_are_parsed_and_checked() {
     );
     one(
         "name = 'g', count = 5, size = 1",
-        &["7:6 unknown set \"f\"…did you mean `\"g\"`"],
+        &["7:6 unknown set \"f\"…did you mean `g`"],
     );
     for name in ["", "a/b", "a.b", "..", "-a", "current", "ä"] {
         let text = format!(

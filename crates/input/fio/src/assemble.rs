@@ -10,7 +10,7 @@ use super::draft::Draft;
 use super::finish::finish;
 use super::host::Host;
 use super::parsed::Parsed;
-use super::text::{Entry, Report, Section, read_sections};
+use super::text::{Entry, Report, Section, read_sections, unreadable};
 use super::traps;
 
 /// A workload under construction.
@@ -70,7 +70,16 @@ impl<'h> Assembly<'h> {
 
     /// Reads a job file; `globals` are the options of the command line.
     pub(super) fn file(&mut self, path: &Path, globals: &[Entry]) {
-        let sections = read_sections(path, self.host, &mut self.report, &mut self.sources);
+        let text = self.host.read(path).unwrap_or_else(|error| {
+            self.report.push(unreadable(path, &error));
+            String::new()
+        });
+        self.text(path, &text, globals);
+    }
+
+    /// As [`Assembly::file`], of its text.
+    pub(super) fn text(&mut self, path: &Path, text: &str, globals: &[Entry]) {
+        let sections = read_sections(path, text, self.host, &mut self.report, &mut self.sources);
         let stem = match path.to_str() {
             Some("-") => Some("stdin".to_owned()),
             _ => path

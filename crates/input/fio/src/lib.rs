@@ -25,7 +25,7 @@ mod resolved;
 mod text;
 mod traps;
 mod value;
-pub(crate) use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use iodyno_model::Place;
 
@@ -59,6 +59,13 @@ pub fn parse_files(files: &[PathBuf], overrides: &[(String, String)], host: &dyn
     for file in files {
         assembly.file(file, &[]);
     }
+    assembly.parsed()
+}
+
+/// Parses the text of a job file. `path`: its name in diagnostics; includes are relative to its folder.
+pub fn parse_text(path: &Path, text: &str, host: &dyn Host) -> Parsed {
+    let mut assembly = Assembly::new(host);
+    assembly.text(path, text, &[]);
     assembly.parsed()
 }
 

@@ -75,27 +75,21 @@ impl Report {
     }
 }
 
-/// Reads a job file with its includes. Errors are added to `report`, texts to `sources`.
+/// Splits a job file with its includes. Errors are added to `report`, texts to `sources`.
 pub(super) fn read_sections(
     path: &Path,
+    text: &str,
     host: &dyn Host,
     report: &mut Report,
     sources: &mut Vec<Source>,
 ) -> Vec<Section> {
-    let text = match host.read(path) {
-        Ok(text) => text,
-        Err(error) => {
-            report.push(unreadable(path, &error));
-            return Vec::new();
-        }
-    };
     let mut reader = Reader {
         host,
         report,
         sources,
         open: vec![path.to_owned()],
     };
-    let sections = reader.sections(path, &text);
+    let sections = reader.sections(path, text);
     if sections.is_empty() && reader.report.diagnostics.is_empty() {
         reader.report.push(
             Diagnostic::error(format!("`{}` has no sections", path.display()))
@@ -134,7 +128,7 @@ fn keep(
     Ok(())
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> Diagnostic {
+pub(super) fn unreadable(path: &Path, error: &io::Error) -> Diagnostic {
     let diagnostic = Diagnostic::error(format!("cannot read `{}`: {error}", path.display()));
     match error.kind() {
         io::ErrorKind::NotFound => diagnostic.hint("check the path"),

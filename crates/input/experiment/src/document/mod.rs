@@ -7,5 +7,5 @@ mod section;
 mod tree;
 
 pub use report::Report;
-pub use section::{LARGEST, Located, Section, listed, wrong};
+pub use section::{LARGEST, Located, Section, instead, listed, wrong};
 pub use tree::{Entry, Node, Table, Value, parse};

@@ -311,6 +311,14 @@ pub fn wrong(name: &str, expected: &str, value: &Node) -> String {
     format!("`{name}` is {expected}, not {}", value.value.in_words())
 }
 
+/// What to write in place of an unknown name: the closest known one, or one of all, after `list`: `the axes are`.
+pub fn instead(name: &str, known: &[&str], list: &str) -> String {
+    match closest(name, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("{list} {}", listed(known)),
+    }
+}
+
 /// `` `a`, `b` and `c` ``.
 pub fn listed(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();

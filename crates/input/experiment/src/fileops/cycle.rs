@@ -1,7 +1,7 @@
 //! `[[cycle]]`: the steps, each with the keys of its op.
 
-use crate::document::{Report, Section, listed};
-use iodyno_model::{Action, CycleStep, FileSet, PickOrder, Subject, closest};
+use crate::document::{Report, Section, instead, listed};
+use iodyno_model::{Action, CycleStep, FileSet, PickOrder, Subject};
 
 use super::check::Places;
 use super::sets::MOST;
@@ -191,10 +191,7 @@ impl StepReader<'_, '_, '_, '_> {
         let mut names: Vec<&str> = self.sets.iter().map(|set| set.name.as_str()).collect();
         names.push("current");
         if !names.contains(&of.value.as_str()) {
-            let hint = match closest(&of.value, names.iter().copied()) {
-                Some(near) => format!("did you mean `\"{near}\"`?"),
-                None => format!("there is {}", listed(&names)),
-            };
+            let hint = instead(&of.value, &names, "there is");
             let message = format!("unknown set {:?}", of.value);
             self.report.error(of.at, message, hint);
             return None;
