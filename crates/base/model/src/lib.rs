@@ -8,6 +8,7 @@ mod diagnostic;
 mod errno;
 mod explanation;
 pub mod job;
+mod named;
 pub mod ordered;
 pub mod plan;
 pub mod printable;

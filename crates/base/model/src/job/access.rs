@@ -4,75 +4,57 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::named::named;
+
 use crate::Amount;
 
-/// Kind of op: moves data, makes data durable, or is a file operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// Reads data from the target.
-    Read,
-    /// Writes data to the target.
-    Write,
-    /// Deallocates blocks (discard, hole punching).
-    Trim,
-    /// fsync, fdatasync, sync_file_range.
-    Sync,
-    /// One cycle of file operations: the total time of its timed steps.
-    Op,
-    /// open with O_CREAT and O_EXCL.
-    Create,
-    /// open of an existing file.
-    Open,
-    /// close.
-    Close,
-    /// fsync of a folder.
-    SyncFolder,
-    /// unlink.
-    Unlink,
-    /// rename.
-    Rename,
-    /// stat of a file.
-    Stat,
-    /// statfs of the folder.
-    Statfs,
-    /// mkdir.
-    Mkdir,
-    /// rmdir.
-    Rmdir,
-    /// getdents until the end of the folder.
-    Readdir,
-    /// ftruncate.
-    Truncate,
-    /// fallocate.
-    Fallocate,
+named! {
+    /// Kind of op: moves data, makes data durable, or is a file operation.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Direction in EVERY {
+        /// Reads data from the target.
+        Read = "read",
+        /// Writes data to the target.
+        Write = "write",
+        /// Deallocates blocks (discard, hole punching).
+        Trim = "trim",
+        /// fsync, fdatasync, sync_file_range.
+        Sync = "sync",
+        /// One cycle of file operations: the total time of its timed steps.
+        Op = "op",
+        /// open with O_CREAT and O_EXCL.
+        Create = "create",
+        /// open of an existing file.
+        Open = "open",
+        /// close.
+        Close = "close",
+        /// fsync of a folder.
+        SyncFolder = "sync_folder",
+        /// unlink.
+        Unlink = "unlink",
+        /// rename.
+        Rename = "rename",
+        /// stat of a file.
+        Stat = "stat",
+        /// statfs of the folder.
+        Statfs = "statfs",
+        /// mkdir.
+        Mkdir = "mkdir",
+        /// rmdir.
+        Rmdir = "rmdir",
+        /// getdents until the end of the folder.
+        Readdir = "readdir",
+        /// ftruncate.
+        Truncate = "truncate",
+        /// fallocate.
+        Fallocate = "fallocate",
+    }
 }
 
 impl Direction {
     /// Number of kinds: the length of arrays with one entry per kind.
     pub const COUNT: usize = Direction::EVERY.len();
-
-    /// Every kind, in the order of every table and array; `EVERY[i] as usize == i`.
-    pub const EVERY: [Direction; 18] = [
-        Direction::Read,
-        Direction::Write,
-        Direction::Trim,
-        Direction::Sync,
-        Direction::Op,
-        Direction::Create,
-        Direction::Open,
-        Direction::Close,
-        Direction::SyncFolder,
-        Direction::Unlink,
-        Direction::Rename,
-        Direction::Stat,
-        Direction::Statfs,
-        Direction::Mkdir,
-        Direction::Rmdir,
-        Direction::Readdir,
-        Direction::Truncate,
-        Direction::Fallocate,
-    ];
 
     /// The directions of jobs that access offsets, in table order: the first entries of [`Self::EVERY`].
     pub const ALL: [Direction; 4] = [
@@ -81,30 +63,6 @@ impl Direction {
         Direction::Trim,
         Direction::Sync,
     ];
-
-    /// The name used in tables and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Direction::Read => "read",
-            Direction::Write => "write",
-            Direction::Trim => "trim",
-            Direction::Sync => "sync",
-            Direction::Op => "op",
-            Direction::Create => "create",
-            Direction::Open => "open",
-            Direction::Close => "close",
-            Direction::SyncFolder => "sync_folder",
-            Direction::Unlink => "unlink",
-            Direction::Rename => "rename",
-            Direction::Stat => "stat",
-            Direction::Statfs => "statfs",
-            Direction::Mkdir => "mkdir",
-            Direction::Rmdir => "rmdir",
-            Direction::Readdir => "readdir",
-            Direction::Truncate => "truncate",
-            Direction::Fallocate => "fallocate",
-        }
-    }
 }
 
 /// One value each for read, write and trim. Job files give them as comma-separated lists.

@@ -2,83 +2,47 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The kind of backend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EngineKind {
-    /// pread, pwrite.
-    Psync,
-    /// lseek, then read or write.
-    Sync,
-    /// preadv2, pwritev2 (RWF flags with `hipri`).
-    Pvsync2,
-    /// io_submit, io_getevents.
-    Libaio,
-    /// io_uring.
-    IoUring,
-    /// NVMe commands through io_uring, past the block layer.
-    IoUringCmd,
-    /// aio_read and aio_write of the C library.
-    Posixaio,
-    /// Memory copies to and from a mapped file.
-    Mmap,
-    /// fallocate: a write reserves space, a read reserves it without a new length, a trim punches a hole.
-    Falloc,
-    /// ftruncate to the offset of each write.
-    Ftruncate,
-    /// Requests to a server of network block devices.
-    Nbd,
-    /// Requests to a server of disks of virtual machines, through shared memory.
-    VhostUserBlk,
-    /// Requests to a server of folders of virtual machines, through shared memory.
-    Virtiofs,
-    /// Completes at once without I/O: measures the overhead of the harness.
-    Null,
-    /// Simulated device with a seeded latency distribution, for tests.
-    Sim,
+use crate::named::named;
+
+named! {
+    /// The kind of backend.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum EngineKind in ALL {
+        /// pread, pwrite.
+        Psync = "psync",
+        /// lseek, then read or write.
+        Sync = "sync",
+        /// preadv2, pwritev2 (RWF flags with `hipri`).
+        Pvsync2 = "pvsync2",
+        /// io_submit, io_getevents.
+        Libaio = "libaio",
+        /// io_uring.
+        IoUring = "io_uring",
+        /// NVMe commands through io_uring, past the block layer.
+        IoUringCmd = "io_uring_cmd",
+        /// aio_read and aio_write of the C library.
+        Posixaio = "posixaio",
+        /// Memory copies to and from a mapped file.
+        Mmap = "mmap",
+        /// fallocate: a write reserves space, a read reserves it without a new length, a trim punches a hole.
+        Falloc = "falloc",
+        /// ftruncate to the offset of each write.
+        Ftruncate = "ftruncate",
+        /// Requests to a server of network block devices.
+        Nbd = "nbd",
+        /// Requests to a server of disks of virtual machines, through shared memory.
+        VhostUserBlk = "vhost-user-blk",
+        /// Requests to a server of folders of virtual machines, through shared memory.
+        Virtiofs = "virtiofs",
+        /// Completes at once without I/O: measures the overhead of the harness.
+        Null = "null",
+        /// Simulated device with a seeded latency distribution, for tests.
+        Sim = "sim",
+    }
 }
 
 impl EngineKind {
-    /// Every engine.
-    pub const ALL: [EngineKind; 15] = [
-        EngineKind::Psync,
-        EngineKind::Sync,
-        EngineKind::Pvsync2,
-        EngineKind::Libaio,
-        EngineKind::IoUring,
-        EngineKind::IoUringCmd,
-        EngineKind::Posixaio,
-        EngineKind::Mmap,
-        EngineKind::Falloc,
-        EngineKind::Ftruncate,
-        EngineKind::Nbd,
-        EngineKind::VhostUserBlk,
-        EngineKind::Virtiofs,
-        EngineKind::Null,
-        EngineKind::Sim,
-    ];
-
-    /// fio's name (iodyno's own for `sim`).
-    pub fn name(self) -> &'static str {
-        match self {
-            EngineKind::Psync => "psync",
-            EngineKind::Sync => "sync",
-            EngineKind::Pvsync2 => "pvsync2",
-            EngineKind::Libaio => "libaio",
-            EngineKind::IoUring => "io_uring",
-            EngineKind::IoUringCmd => "io_uring_cmd",
-            EngineKind::Posixaio => "posixaio",
-            EngineKind::Mmap => "mmap",
-            EngineKind::Falloc => "falloc",
-            EngineKind::Ftruncate => "ftruncate",
-            EngineKind::Nbd => "nbd",
-            EngineKind::VhostUserBlk => "vhost-user-blk",
-            EngineKind::Virtiofs => "virtiofs",
-            EngineKind::Null => "null",
-            EngineKind::Sim => "sim",
-        }
-    }
-
     /// Whether it runs one op at a time, whatever depth is requested.
     pub fn synchronous(self) -> bool {
         matches!(

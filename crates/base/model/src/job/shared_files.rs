@@ -2,45 +2,36 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::named::named;
+
 use crate::{
     Access, Amount, BlockSizes, Blocks, Distribution, Engine, Extent, Fallocate, FileService,
     Files, Order, Passes, PerDirection, SyncPolicy,
 };
 
-/// Test modes, under sysbench's names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SharedMode {
-    /// `prepare`: creates each file and fills it from its start; existing content is kept.
-    Prepare,
-    /// `seqwr`: creates the files, then writes them one after the other.
-    SequentialWrite,
-    /// `seqrewr`.
-    SequentialRewrite,
-    /// `seqrd`.
-    SequentialRead,
-    /// `rndrd`.
-    RandomRead,
-    /// `rndwr`.
-    RandomWrite,
-    /// `rndrw`: reads and writes in a fixed ratio.
-    RandomMix,
+named! {
+    /// Test modes, under sysbench's names.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum SharedMode in ALL {
+        /// `prepare`: creates each file and fills it from its start; existing content is kept.
+        Prepare = "prepare",
+        /// `seqwr`: creates the files, then writes them one after the other.
+        SequentialWrite = "seqwr",
+        /// `seqrewr`.
+        SequentialRewrite = "seqrewr",
+        /// `seqrd`.
+        SequentialRead = "seqrd",
+        /// `rndrd`.
+        RandomRead = "rndrd",
+        /// `rndwr`.
+        RandomWrite = "rndwr",
+        /// `rndrw`: reads and writes in a fixed ratio.
+        RandomMix = "rndrw",
+    }
 }
 
 impl SharedMode {
-    /// sysbench's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            SharedMode::Prepare => "prepare",
-            SharedMode::SequentialWrite => "seqwr",
-            SharedMode::SequentialRewrite => "seqrewr",
-            SharedMode::SequentialRead => "seqrd",
-            SharedMode::RandomRead => "rndrd",
-            SharedMode::RandomWrite => "rndwr",
-            SharedMode::RandomMix => "rndrw",
-        }
-    }
-
     /// Whether it reads.
     pub fn reads(self) -> bool {
         matches!(

@@ -5,26 +5,19 @@ use std::fmt;
 use iodyno_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// The figure that is to become steady, over reads, writes and trims.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SteadyMetric {
-    /// Ops per second.
-    Iops,
-    /// Bytes per second.
-    Bandwidth,
-    /// Mean completion latency, ns.
-    Latency,
-}
+use crate::named::named;
 
-impl SteadyMetric {
-    /// fio's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            SteadyMetric::Iops => "iops",
-            SteadyMetric::Bandwidth => "bw",
-            SteadyMetric::Latency => "lat",
-        }
+named! {
+    /// The figure that is to become steady, over reads, writes and trims.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum SteadyMetric in ALL {
+        /// Ops per second.
+        Iops = "iops",
+        /// Bytes per second.
+        Bandwidth = "bw",
+        /// Mean completion latency, ns.
+        Latency = "lat",
     }
 }
 

@@ -3,6 +3,8 @@
 use iodyno_units::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::named::named;
+
 use crate::{Direction, Job, Work};
 
 /// A search: each trial of a workload has another load, chosen by the results of the trials before it.
@@ -14,36 +16,17 @@ pub struct Search {
     pub until: Bound,
 }
 
-/// The load that a search varies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SearchAxis {
-    /// Requested ops per second of each clone, in each direction that it uses (`rate_iops`).
-    Rate,
-    /// Ops in flight of each clone (`iodepth`).
-    Depth,
-    /// Number of clones of each job (`numjobs`).
-    Clones,
-}
-
-impl SearchAxis {
-    /// Every axis, by the names of fio's options.
-    pub const NAMES: [(&'static str, SearchAxis); 3] = [
-        ("rate_iops", SearchAxis::Rate),
-        ("iodepth", SearchAxis::Depth),
-        ("numjobs", SearchAxis::Clones),
-    ];
-
-    /// Its name: the option of fio.
-    pub fn name(self) -> &'static str {
-        let found = Self::NAMES.iter().find(|(_, axis)| *axis == self);
-        found.map_or("", |(name, _)| name)
-    }
-
-    /// The axis of this name.
-    pub fn named(name: &str) -> Option<SearchAxis> {
-        let found = Self::NAMES.iter().find(|(known, _)| *known == name);
-        found.map(|(_, axis)| *axis)
+named! {
+    /// The load that a search varies, by the names of fio's options.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum SearchAxis in ALL {
+        /// Requested ops per second of each clone, in each direction that it uses.
+        Rate = "rate_iops",
+        /// Ops in flight of each clone.
+        Depth = "iodepth",
+        /// Number of clones of each job.
+        Clones = "numjobs",
     }
 }
 
@@ -256,7 +239,8 @@ mod tests {
 
     #[test]
     fn each_axis_is_set_in_every_job() {
-        for (name, axis) in SearchAxis::NAMES {
+        for axis in SearchAxis::ALL {
+            let name = axis.name();
             assert_eq!((axis.name(), SearchAxis::named(name)), (name, Some(axis)));
             let mut workload = Workload::new("w", Vec::new(), vec![Job::default(); 2]);
             assert_eq!(*workload.at(Some(7.4)), workload);

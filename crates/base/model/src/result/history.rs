@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::named::named;
+
 use crate::{Estimated, Fact, Metric};
 
 /// The results of the same work on the same target and host over runs, by time.
@@ -99,28 +101,18 @@ pub struct NewestRun {
     pub expected: Option<Estimated>,
 }
 
-/// What the newest run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NewestVerdict {
-    /// Slower than the steady runs predict, by more than the margin.
-    Regression,
-    /// Faster than they predict, by more than the margin.
-    Improvement,
-    /// As they predict, or the difference is within the margin.
-    AsBefore,
-    /// There are too few steady runs.
-    TooFewRuns,
-}
-
-impl NewestVerdict {
-    /// Its name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            NewestVerdict::Regression => "REGRESSION",
-            NewestVerdict::Improvement => "IMPROVEMENT",
-            NewestVerdict::AsBefore => "AS BEFORE",
-            NewestVerdict::TooFewRuns => "TOO FEW RUNS",
-        }
+named! {
+    /// What the newest run is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum NewestVerdict in ALL {
+        /// Slower than the steady runs predict, by more than the margin.
+        Regression = "REGRESSION",
+        /// Faster than they predict, by more than the margin.
+        Improvement = "IMPROVEMENT",
+        /// As they predict, or the difference is within the margin.
+        AsBefore = "AS BEFORE",
+        /// There are too few steady runs.
+        TooFewRuns = "TOO FEW RUNS",
     }
 }

@@ -107,8 +107,7 @@ impl Metric {
             let percent = text.strip_prefix('p').and_then(|p| p.parse::<f64>().ok());
             percent.is_some_and(|percent| (0.0..=100.0).contains(&percent))
         };
-        let mut directions = Direction::EVERY.into_iter();
-        let Some(direction) = directions.find(|direction| direction.name() == op) else {
+        let Some(direction) = Direction::named(op) else {
             return false;
         };
         let at_offsets = Direction::ALL.contains(&direction);

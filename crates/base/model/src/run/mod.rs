@@ -10,34 +10,25 @@ pub use stop::StopRequest;
 
 use serde::{Deserialize, Serialize};
 
+use crate::named::named;
+
 use crate::{Direction, Plan, TrialState};
 
-/// State of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RunState {
-    /// A process is executing it.
-    Running,
-    /// All trials, or as many rounds as the stop rule required, are complete.
-    Completed,
-    /// Ended early, by the user or because its process died; it can be resumed.
-    Interrupted,
-    /// Some trial failed, or was refused after others had run; the remaining trials were run.
-    Failed,
-    /// The target was refused; nothing was changed.
-    Refused,
-}
-
-impl RunState {
-    /// The word used in tables and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            RunState::Running => "running",
-            RunState::Completed => "completed",
-            RunState::Interrupted => "interrupted",
-            RunState::Failed => "failed",
-            RunState::Refused => "refused",
-        }
+named! {
+    /// State of a run.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum RunState in ALL {
+        /// A process is executing it.
+        Running = "running",
+        /// All trials, or as many rounds as the stop rule required, are complete.
+        Completed = "completed",
+        /// Ended early, by the user or because its process died; it can be resumed.
+        Interrupted = "interrupted",
+        /// Some trial failed, or was refused after others had run; the remaining trials were run.
+        Failed = "failed",
+        /// The target was refused; nothing was changed.
+        Refused = "refused",
     }
 }
 

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::named::named;
+
 use crate::{DmTarget, Limits, MdLayer, Pinning, VmLayer, ZfsLayer, ZfsOrigin};
 
 /// One layer of a target. Layers are listed from the top down, as in `ext4 on loop on file on FOLDER`. The lowest layer
@@ -277,26 +279,17 @@ pub struct NfsLayer {
     pub mount: Vec<String>,
 }
 
-/// A file system that mkfs and mount know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FileSystemKind {
-    /// ext4.
-    Ext4,
-    /// XFS.
-    Xfs,
-    /// Btrfs; several devices make one file system (`-d raid1 -m raid1` among the arguments of mkfs).
-    Btrfs,
-}
-
-impl FileSystemKind {
-    /// Its name: that of the type for mount, and the ending of `mkfs.`.
-    pub fn name(self) -> &'static str {
-        match self {
-            FileSystemKind::Ext4 => "ext4",
-            FileSystemKind::Xfs => "xfs",
-            FileSystemKind::Btrfs => "btrfs",
-        }
+named! {
+    /// A file system that mkfs and mount know.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum FileSystemKind in ALL {
+        /// ext4.
+        Ext4 = "ext4",
+        /// XFS.
+        Xfs = "xfs",
+        /// Btrfs; several devices make one file system (`-d raid1 -m raid1` among the arguments of mkfs).
+        Btrfs = "btrfs",
     }
 }
 

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::named::named;
+
 /// An array of md on all devices below.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MdLayer {
@@ -17,24 +19,16 @@ pub struct MdLayer {
     pub assume_clean: bool,
 }
 
-/// How the data of an array are distributed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MdLevel {
-    /// Each member has all data.
-    #[default]
-    Raid1,
-    /// Copies of each chunk, striped over the members.
-    Raid10,
-}
-
-impl MdLevel {
-    /// Its name in mdadm, in the kernel's list of personalities, and of its module.
-    pub fn name(self) -> &'static str {
-        match self {
-            MdLevel::Raid1 => "raid1",
-            MdLevel::Raid10 => "raid10",
-        }
+named! {
+    /// How the data of an array are distributed.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum MdLevel in ALL {
+        /// Each member has all data.
+        #[default]
+        Raid1 = "raid1",
+        /// Copies of each chunk, striped over the members.
+        Raid10 = "raid10",
     }
 }
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use iodyno_units::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::named::named;
+
 use crate::{Limits, Pinning};
 
 /// Virtual machines of one kind.
@@ -328,40 +330,11 @@ pub enum DiskBackend {
     },
 }
 
-/// Defines an enum whose variants have the names that qemu and experiments use.
-macro_rules! named {
-    ($(#[$about:meta])* $kind:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)* }) => {
-        $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-        pub enum $kind {
-            $($(#[$doc])* #[serde(rename = $name)] $variant,)*
-        }
-
-        impl $kind {
-            /// All names.
-            pub const NAMES: &'static [&'static str] = &[$($name,)*];
-
-            /// Its name.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $($kind::$variant => $name,)*
-                }
-            }
-
-            /// The one with this name.
-            pub fn named(name: &str) -> Option<$kind> {
-                match name {
-                    $($name => Some($kind::$variant),)*
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
 named! {
     /// How a virtual machine executes instructions.
-    Acceleration {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Acceleration in ALL {
         /// With KVM if a guest boots with it within 10 s, otherwise by emulation.
         #[default]
         Auto = "auto",
@@ -374,7 +347,9 @@ named! {
 
 named! {
     /// What a disk is in the guest.
-    DiskInterface {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum DiskInterface in ALL {
         /// A virtio block device.
         #[default]
         VirtioBlk = "virtio-blk",
@@ -389,7 +364,9 @@ named! {
 
 named! {
     /// The host's page cache below a disk, and what becomes of flushes.
-    DiskCache {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum DiskCache in ALL {
         /// Without the page cache; the guest sees a write cache and flushes it.
         #[default]
         None = "none",
@@ -427,7 +404,9 @@ impl DiskCache {
 
 named! {
     /// What the image file of a disk is at the start.
-    DiskOrigin {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum DiskOrigin in ALL {
         /// A new file.
         #[default]
         New = "new",
@@ -442,7 +421,9 @@ named! {
 
 named! {
     /// How qemu accesses a file or device.
-    DiskAio {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum DiskAio in ALL {
         /// By threads with synchronous calls.
         #[default]
         Threads = "threads",

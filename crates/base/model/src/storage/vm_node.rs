@@ -35,8 +35,9 @@ impl VmAddress {
     pub const SIZE: u64 = 1 << 30;
     /// The least memory, bytes.
     const MIN_MEMORY: u64 = 128 << 20;
-    const KEYS: &'static str =
-        "`accel`, `aio`, `cache`, `cpus`, `disk`, `folder`, `kernel`, `memory`";
+    const KEYS: [&'static str; 8] = [
+        "accel", "aio", "cache", "cpus", "disk", "folder", "kernel", "memory",
+    ];
 }
 
 impl FromStr for VmAddress {
@@ -48,29 +49,11 @@ impl FromStr for VmAddress {
             .strip_prefix("vm:")
             .ok_or("it does not begin with `vm:`")?
             .split(',');
-        let mut faults = Vec::new();
-        let kind = parts.next().unwrap_or_default();
-        if let Some(rest) = kind.strip_prefix("linux")
-            && rest.starts_with('?')
-        {
-            faults.push(format!(
-                "a virtual machine has no `{rest}`: iodyno does its I/O"
-            ));
-        } else if let Some(rest) = kind.strip_prefix("linux")
-            && rest.contains('=')
-        {
-            faults.push(format!(
-                "separate settings by commas, without spaces: `vm:linux,{}`",
-                rest.trim_start_matches(|c: char| !c.is_ascii_alphanumeric())
-            ));
-        } else if kind != "linux" {
-            faults.push(format!(
-                "`{kind}` is not a kind of virtual machine: write `vm:linux`"
-            ));
-        }
+        let mut faults: Vec<String> = kind_fault(parts.next().unwrap_or_default())
+            .into_iter()
+            .collect();
         let mut known: Vec<&str> = Vec::new();
-        let (mut vm, mut disk) = (VmLayer::default(), VmDisk::default());
-        let (mut size, mut device, mut folder) = (None, None, None);
+        let mut settings = Settings::default();
         for part in parts {
             let Some((key, value)) = part.split_once('=').filter(|(_, value)| !value.is_empty())
             else {
@@ -81,46 +64,20 @@ impl FromStr for VmAddress {
                 faults.push(format!("`{key}` is given twice"));
             }
             known.push(key);
-            let words = |names: &[&str]| format!("`{part}` is not one of {}", names.join(", "));
-            let mut bytes = |least: u64| match value.parse::<Bytes>() {
-                Ok(Bytes(bytes)) if bytes >= least => Some(bytes),
-                Ok(_) => {
-                    faults.push(format!("`{part}` is less than {}", Bytes(least)));
-                    None
-                }
-                Err(why) => {
-                    faults.push(format!("`{part}`: {why}"));
-                    None
-                }
-            };
-            match key {
-                "disk" if value.contains('/') => device = Some(PathBuf::from(value)),
-                "disk" => size = bytes(1 << 20).or(size),
-                "folder" => folder = Some(PathBuf::from(value)),
-                "memory" => vm.memory = bytes(VmAddress::MIN_MEMORY).unwrap_or(vm.memory),
-                "kernel" => vm.kernel = Some(PathBuf::from(value)),
-                "cpus" => match value.parse() {
-                    Ok(cpus @ 1..=255) => vm.cpus = cpus,
-                    _ => faults.push(format!("`{part}` is not a number from 1 to 255")),
-                },
-                "accel" => match Acceleration::named(value) {
-                    Some(accel) => vm.accel = accel,
-                    None => faults.push(words(Acceleration::NAMES)),
-                },
-                "cache" => match DiskCache::named(value) {
-                    Some(cache) => disk.cache = cache,
-                    None => faults.push(words(DiskCache::NAMES)),
-                },
-                "aio" => match DiskAio::named(value) {
-                    Some(aio) => disk.aio = aio,
-                    None => faults.push(words(DiskAio::NAMES)),
-                },
-                _ => faults.push(format!(
-                    "`{key}` is not a setting: there are {}",
-                    VmAddress::KEYS
-                )),
+            if !VmAddress::KEYS.contains(&key) {
+                let keys = VmAddress::KEYS.map(|key| format!("`{key}`")).join(", ");
+                faults.push(format!("`{key}` is not a setting: there are {keys}"));
+            } else if let Err(why) = settings.set(key, value) {
+                faults.push(format!("`{part}` {why}"));
             }
         }
+        let Settings {
+            mut vm,
+            disk,
+            size,
+            device,
+            folder,
+        } = settings;
         if device.is_some() && folder.is_some() {
             faults.push("`folder` is for image files, and `disk` is a device".to_owned());
         }
@@ -140,6 +97,68 @@ impl FromStr for VmAddress {
             }),
             false => Err(faults.join("; ")),
         }
+    }
+}
+
+/// What is wrong with the kind of a virtual machine.
+fn kind_fault(kind: &str) -> Option<String> {
+    match kind.strip_prefix("linux") {
+        Some("") => None,
+        Some(rest) if rest.starts_with('?') => Some(format!(
+            "a virtual machine has no `{rest}`: iodyno does its I/O"
+        )),
+        Some(rest) if rest.contains('=') => Some(format!(
+            "separate settings by commas, without spaces: `vm:linux,{}`",
+            rest.trim_start_matches(|c: char| !c.is_ascii_alphanumeric())
+        )),
+        _ => Some(format!(
+            "`{kind}` is not a kind of virtual machine: write `vm:linux`"
+        )),
+    }
+}
+
+/// The settings so far.
+#[derive(Default)]
+struct Settings {
+    vm: VmLayer,
+    disk: VmDisk,
+    size: Option<u64>,
+    device: Option<PathBuf>,
+    folder: Option<PathBuf>,
+}
+
+impl Settings {
+    /// # Errors
+    /// What is wrong with the value, to follow the setting.
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let bytes = |least: u64| match value.parse::<Bytes>() {
+            Ok(Bytes(bytes)) if bytes >= least => Ok(bytes),
+            Ok(_) => Err(format!("is less than {}", Bytes(least))),
+            Err(why) => Err(format!("is not a size: {why}")),
+        };
+        let one_of = |names: &[&str]| format!("is not one of {}", names.join(", "));
+        let (vm, disk) = (&mut self.vm, &mut self.disk);
+        match key {
+            "disk" if value.contains('/') => self.device = Some(PathBuf::from(value)),
+            "disk" => self.size = Some(bytes(1 << 20)?),
+            "folder" => self.folder = Some(PathBuf::from(value)),
+            "memory" => vm.memory = bytes(VmAddress::MIN_MEMORY)?,
+            "kernel" => vm.kernel = Some(PathBuf::from(value)),
+            "cpus" => match value.parse() {
+                Ok(cpus @ 1..=255) => vm.cpus = cpus,
+                _ => return Err("is not a number from 1 to 255".to_owned()),
+            },
+            "accel" => {
+                let names = || one_of(Acceleration::NAMES);
+                vm.accel = Acceleration::named(value).ok_or_else(names)?;
+            }
+            "cache" => {
+                disk.cache = DiskCache::named(value).ok_or_else(|| one_of(DiskCache::NAMES))?;
+            }
+            "aio" => disk.aio = DiskAio::named(value).ok_or_else(|| one_of(DiskAio::NAMES))?,
+            _ => {}
+        }
+        Ok(())
     }
 }
 

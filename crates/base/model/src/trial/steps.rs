@@ -2,55 +2,33 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A step of a trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Step {
-    /// Storage layers are created.
-    Provision,
-    /// Files are created and filled.
-    LayOut,
-    /// I/O runs but is not counted.
-    Ramp,
-    /// I/O runs and is counted.
-    Measure,
-    /// No new ops are submitted; ops in flight complete.
-    Drain,
-    /// fsync of all files.
-    EndFsync,
-    /// Written data are read back.
-    VerifyPass,
-    /// Files and storage layers are removed.
-    TearDown,
+use crate::named::named;
+
+named! {
+    /// A step of a trial.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Step in ALL {
+        /// Storage layers are created.
+        Provision = "provision",
+        /// Files are created and filled.
+        LayOut = "lay out",
+        /// I/O runs but is not counted.
+        Ramp = "ramp",
+        /// I/O runs and is counted.
+        Measure = "measure",
+        /// No new ops are submitted; ops in flight complete.
+        Drain = "drain",
+        /// fsync of all files.
+        EndFsync = "end_fsync",
+        /// Written data are read back.
+        VerifyPass = "verify",
+        /// Files and storage layers are removed.
+        TearDown = "tear down",
+    }
 }
 
 impl Step {
-    /// Every step, in order.
-    pub const ALL: [Step; 8] = [
-        Step::Provision,
-        Step::LayOut,
-        Step::Ramp,
-        Step::Measure,
-        Step::Drain,
-        Step::EndFsync,
-        Step::VerifyPass,
-        Step::TearDown,
-    ];
-
-    /// Its name in text and CSV.
-    pub fn name(self) -> &'static str {
-        match self {
-            Step::Provision => "provision",
-            Step::LayOut => "lay out",
-            Step::Ramp => "ramp",
-            Step::Measure => "measure",
-            Step::Drain => "drain",
-            Step::EndFsync => "end_fsync",
-            Step::VerifyPass => "verify",
-            Step::TearDown => "tear down",
-        }
-    }
-
     /// The step that took most of a period that ends at `at_ns` on the trial's clock; of equals the later one. `None`:
     /// no step, as between layout and start.
     pub fn of_period(steps: &[StepTime], at_ns: i64, span_ns: u64) -> Option<Step> {

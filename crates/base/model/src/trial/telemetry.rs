@@ -10,88 +10,50 @@ mod thin;
 
 use serde::{Deserialize, Serialize};
 
+use crate::named::named;
+
 pub use columns::{
     ARC, BLOCK_BINS, CGROUP, CPU, DISK, LOAD, MEMORY, NETWORK, OTHERS, POOL, PRESSURE, PROCESS,
     RECLAIM, REQUESTS, block_bin_from,
 };
 pub use thin::Thinner;
 
-/// Kind of series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SeriesKind {
-    /// CPU time by CPU: [`CPU`].
-    Cpu,
-    /// Interrupts by source; one column of counts per CPU (`CPU0`, …).
-    Interrupts,
-    /// Load averages and scheduling: [`LOAD`].
-    Load,
-    /// Block devices: [`DISK`].
-    Disk,
-    /// Times of requests at block devices by device, direction and stage (`vda read queue`, `vda read device`):
-    /// [`SeriesColumn::block`]. Only if it was asked for.
-    Block,
-    /// Pressure stall information by resource (`cpu`, `io`, `memory`, `irq`): [`PRESSURE`].
-    Pressure,
-    /// Memory: [`MEMORY`].
-    Memory,
-    /// Reclaim and swap: [`RECLAIM`].
-    Reclaim,
-    /// Network interfaces: [`NETWORK`].
-    Network,
-    /// ZFS pools and their devices (`tank`, `tank/mirror-0`, `tank/mirror-0/sda`): [`POOL`].
-    Pool,
-    /// ZFS's ARC: [`ARC`].
-    Arc,
-    /// The harness's control group, by block device: [`CGROUP`].
-    Cgroup,
-    /// Processes that the user named (`virtiofsd[1234]`): [`PROCESS`].
-    Process,
-    /// Requests at the file server of a layer by opcode (`READ`), and of all opcodes (`all`): [`REQUESTS`].
-    Requests,
-    /// Processes that are neither the harness's nor named, with I/O of their own (`rsync[99]`): [`OTHERS`].
-    Others,
-}
-
-impl SeriesKind {
-    /// Every kind, in display order.
-    pub const ALL: [SeriesKind; 15] = [
-        SeriesKind::Cpu,
-        SeriesKind::Interrupts,
-        SeriesKind::Load,
-        SeriesKind::Disk,
-        SeriesKind::Block,
-        SeriesKind::Pressure,
-        SeriesKind::Memory,
-        SeriesKind::Reclaim,
-        SeriesKind::Network,
-        SeriesKind::Pool,
-        SeriesKind::Arc,
-        SeriesKind::Cgroup,
-        SeriesKind::Process,
-        SeriesKind::Requests,
-        SeriesKind::Others,
-    ];
-
-    /// Its name on the command line, in JSON and in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            SeriesKind::Cpu => "cpu",
-            SeriesKind::Interrupts => "interrupts",
-            SeriesKind::Load => "load",
-            SeriesKind::Disk => "disk",
-            SeriesKind::Block => "block",
-            SeriesKind::Pressure => "pressure",
-            SeriesKind::Memory => "memory",
-            SeriesKind::Reclaim => "reclaim",
-            SeriesKind::Network => "network",
-            SeriesKind::Pool => "pool",
-            SeriesKind::Arc => "arc",
-            SeriesKind::Cgroup => "cgroup",
-            SeriesKind::Process => "process",
-            SeriesKind::Requests => "requests",
-            SeriesKind::Others => "others",
-        }
+named! {
+    /// Kind of series.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum SeriesKind in ALL {
+        /// CPU time by CPU: [`CPU`].
+        Cpu = "cpu",
+        /// Interrupts by source; one column of counts per CPU (`CPU0`, …).
+        Interrupts = "interrupts",
+        /// Load averages and scheduling: [`LOAD`].
+        Load = "load",
+        /// Block devices: [`DISK`].
+        Disk = "disk",
+        /// Times of requests at block devices by device, direction and stage (`vda read queue`, `vda read device`):
+        /// [`SeriesColumn::block`]. Only if it was asked for.
+        Block = "block",
+        /// Pressure stall information by resource (`cpu`, `io`, `memory`, `irq`): [`PRESSURE`].
+        Pressure = "pressure",
+        /// Memory: [`MEMORY`].
+        Memory = "memory",
+        /// Reclaim and swap: [`RECLAIM`].
+        Reclaim = "reclaim",
+        /// Network interfaces: [`NETWORK`].
+        Network = "network",
+        /// ZFS pools and their devices (`tank`, `tank/mirror-0`, `tank/mirror-0/sda`): [`POOL`].
+        Pool = "pool",
+        /// ZFS's ARC: [`ARC`].
+        Arc = "arc",
+        /// The harness's control group, by block device: [`CGROUP`].
+        Cgroup = "cgroup",
+        /// Processes that the user named (`virtiofsd[1234]`): [`PROCESS`].
+        Process = "process",
+        /// Requests at the file server of a layer by opcode (`READ`), and of all opcodes (`all`): [`REQUESTS`].
+        Requests = "requests",
+        /// Processes that are neither the harness's nor named, with I/O of their own (`rsync[99]`): [`OTHERS`].
+        Others = "others",
     }
 }
 
