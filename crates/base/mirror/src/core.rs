@@ -63,7 +63,7 @@ use crate::ranges::Ranges;
 use crate::shared::Published;
 use crate::superblock::{LegState, Member};
 use interface::EIO;
-use leg::{Leg, Superblocks};
+use leg::Leg;
 use tasks::{OpSlot, Purpose, Task, Work};
 
 pub use interface::{
@@ -103,6 +103,24 @@ struct LogBlock {
     due: bool,
     /// Writes that wait for `durable`.
     waiting: Vec<u32>,
+}
+
+impl LogBlock {
+    /// A block with the bits of all of these, which have to be written.
+    fn marked(blocks: &[Bits]) -> LogBlock {
+        let mut wanted = Bits::none();
+        for bits in blocks {
+            wanted.add(bits);
+        }
+        LogBlock {
+            wanted,
+            durable: Bits::none(),
+            writing: None,
+            outdated: false,
+            due: true,
+            waiting: Vec::new(),
+        }
+    }
 }
 
 /// The region that is being copied.
@@ -153,7 +171,7 @@ struct Records {
 /// The flushes of all legs.
 #[derive(Debug, Default)]
 struct Flushes {
-    begun: u64,
+    started: u64,
     /// The last one that has ended.
     ended: u64,
     /// One to clean regions is in flight.
@@ -237,58 +255,26 @@ impl Mirror {
         settings: Settings,
     ) -> Mirror {
         let length = assembly.geometry.length;
-        let legs: Vec<Leg> = (assembly.parts.iter().enumerate())
-            .map(|(leg, part)| Leg {
-                state: part.member.state,
-                online: part.given.is_some(),
-                removed: false,
-                given: part.given.is_some(),
-                copied: match part.member.state {
-                    LegState::InSync => length,
-                    LegState::Behind { copied } => copied,
-                },
-                flushing: false,
-                promoted: false,
-                first_copy: 1 - stored[leg].copy,
-                seen: part.member.seen,
-                superblocks: Superblocks::known(stored[leg].superblocks.clone()),
-                failure: None,
-                cause: None,
-            })
+        let parts = assembly.parts.iter().zip(stored);
+        let legs: Vec<Leg> = parts
+            .map(|(part, stored)| Leg::stored(part, stored, length))
             .collect();
-        let log = logs.iter().map(|block| {
-            let mut wanted = Bits::none();
-            for bits in block {
-                wanted.add(bits);
-            }
-            LogBlock {
-                wanted,
-                durable: Bits::none(),
-                writing: None,
-                outdated: false,
-                due: true,
-                waiting: Vec::new(),
-            }
-        });
-        let log: Vec<LogBlock> = log.collect();
-        let count = assembly.geometry.regions() as usize;
-        let mut regions = vec![Region::default(); count];
-        let mut to_copy = 0;
+        let log: Vec<LogBlock> = logs.iter().map(|block| LogBlock::marked(block)).collect();
+        let mut regions = vec![Region::default(); assembly.geometry.regions() as usize];
+        let mut changed = Vec::new();
         let several = legs.iter().filter(|leg| leg.online).count() > 1;
-        for (index, block) in log.iter().enumerate() {
-            for bit in block.wanted.iter().filter(|_| several) {
-                let region = index * intent::REGIONS as usize + bit;
-                if region < count {
-                    regions[region].needs_copy = true;
-                    to_copy += 1;
-                }
-            }
+        for (index, block) in log.iter().enumerate().filter(|_| several) {
+            let first = index * intent::REGIONS as usize;
+            let marked = block.wanted.iter().map(|bit| first + bit);
+            changed.extend(marked.filter(|region| *region < regions.len()));
         }
+        for region in &changed {
+            regions[*region].needs_copy = true;
+        }
+        let to_copy = changed.len();
         let behind = legs.iter().filter(|leg| leg.online);
         let rebuild = behind.map(|leg| leg.copied).min().unwrap_or(length);
         let published = Arc::new(Published::new(assembly.geometry));
-        let changed = (0..count).filter(|region| regions[*region].needs_copy);
-        let changed: Vec<usize> = changed.collect();
         Mirror {
             log_writes: stored.iter().map(|stored| stored.log).max().unwrap_or(0),
             epoch: Epoch {

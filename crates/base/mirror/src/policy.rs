@@ -65,11 +65,6 @@ impl LegView {
     pub fn bytes(&self) -> u64 {
         self.pending_bytes + self.queued_bytes
     }
-
-    /// Expected time until all requests of the leg have ended, ns.
-    pub fn work_ns(&self) -> f64 {
-        f64::from(self.moves) * self.move_ns + self.bytes() as f64 * self.byte_ns
-    }
 }
 
 impl Default for LegView {

@@ -169,7 +169,7 @@ struct Cell {
     /// Places that were passed on to it.
     granted: AtomicU32,
     /// How often it began to wait, less how often that has ended. Only for this queue.
-    asked: AtomicU32,
+    requests: AtomicU32,
     pending: AtomicU32,
     queued: AtomicU32,
     moves: AtomicU32,
@@ -210,9 +210,9 @@ impl Board {
             return true;
         }
         let (one, bit) = (&self.legs[leg], 1 << queue);
-        let asked = &one.queues[queue].asked;
+        let requests = &one.queues[queue].requests;
         if one.waiting.fetch_or(bit, Ordering::SeqCst) & bit == 0 {
-            asked.fetch_add(1, Ordering::Relaxed);
+            requests.fetch_add(1, Ordering::Relaxed);
         }
         // A place may have become free before the bit was seen: the other side is in `give_back`.
         fence(Ordering::SeqCst);
@@ -221,7 +221,7 @@ impl Board {
         }
         // If the bit is gone, a place was also passed on to us. It is used next, or given back.
         if one.waiting.fetch_and(!bit, Ordering::SeqCst) & bit != 0 {
-            asked.fetch_sub(1, Ordering::Relaxed);
+            requests.fetch_sub(1, Ordering::Relaxed);
         }
         true
     }
@@ -233,7 +233,7 @@ impl Board {
             return false;
         }
         cell.granted.fetch_sub(1, Ordering::SeqCst);
-        cell.asked.fetch_sub(1, Ordering::Relaxed);
+        cell.requests.fetch_sub(1, Ordering::Relaxed);
         true
     }
 
@@ -272,11 +272,11 @@ impl Board {
     pub fn leave(&self, queue: usize, mut wake: impl FnMut(usize)) {
         let bit = 1 << queue;
         for (leg, one) in self.legs.iter().enumerate() {
-            let asked = &one.queues[queue].asked;
+            let requests = &one.queues[queue].requests;
             if one.waiting.fetch_and(!bit, Ordering::SeqCst) & bit != 0 {
-                asked.fetch_sub(1, Ordering::Relaxed);
+                requests.fetch_sub(1, Ordering::Relaxed);
             }
-            while asked.load(Ordering::Relaxed) > 0 {
+            while requests.load(Ordering::Relaxed) > 0 {
                 if !self.take_granted(queue, leg) {
                     // Another thread has taken the bit and passes on its place now.
                     yield_now();

@@ -63,6 +63,14 @@ impl Diagnostic {
         }
     }
 
+    /// Creates a note without a location.
+    pub fn note(message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Note,
+            ..Diagnostic::error(message)
+        }
+    }
+
     /// An error with the remedy of a text whose last line may begin with `hint: `.
     pub fn of_text(text: &str) -> Diagnostic {
         match text.rsplit_once("\nhint: ") {

@@ -130,10 +130,10 @@ mod tests {
     fn refuses_a_time_without_its_unit() {
         assert_eq!("1.5ms".parse::<Nanos>().unwrap(), Nanos(1_500_000));
         assert_eq!("5min".parse::<Nanos>().unwrap(), Nanos::from_secs(300));
-        let said = |text: &str| text.parse::<Nanos>().unwrap_err().to_string();
-        assert_eq!(said("5"), "`5` has no unit; write `5s`");
-        assert!(said("5x").starts_with("cannot read `5x` as a time with its unit"));
-        assert!(said("").starts_with("cannot read"));
+        let error = |text: &str| text.parse::<Nanos>().unwrap_err().to_string();
+        assert_eq!(error("5"), "`5` has no unit; write `5s`");
+        assert!(error("5x").starts_with("cannot read `5x` as a time with its unit"));
+        assert!(error("").starts_with("cannot read"));
         for text in ["10", "", "ms", "1mins", "-1s", "1e3s"] {
             assert!(text.parse::<Nanos>().is_err(), "{text}");
         }

@@ -81,73 +81,79 @@ pub(crate) fn combinations(section: &Table, report: &mut Report<'_>) -> Vec<Comb
 }
 
 /// The values of an axis. Faults are reported.
-fn points(entry: &Entry, report: &mut Report<'_>) -> Vec<Point> {
-    let (name, entry_at) = (&entry.key, &entry.key_at);
-    let point = |label: String, entry: &Entry| Point {
-        axis: name.clone(),
-        at: entry_at.clone(),
-        label,
-        entry: entry.clone(),
-    };
-    let empty = match &entry.node.value {
-        Value::List(list) => list.is_empty(),
-        Value::Table(table) => table.entries.is_empty(),
-        _ => false,
+fn points(axis: &Entry, report: &mut Report<'_>) -> Vec<Point> {
+    let node = &axis.node;
+    let (empty, points) = match &node.value {
+        Value::List(list) => (list.is_empty(), plain_points(axis, list, report)),
+        Value::Table(table) => (table.entries.is_empty(), labelled(axis, table, report)),
+        _ => {
+            let message = wrong(&axis.key, "an axis: an array, or a table of labels", node);
+            report.error(node.at.clone(), message, "such as `[1, 4]`");
+            (false, Vec::new())
+        }
     };
     if empty {
-        let message = format!("the axis `{name}` has no values");
-        report.error(entry.node.at.clone(), message, "leave it out");
+        let message = format!("the axis `{}` has no values", axis.key);
+        report.error(node.at.clone(), message, "leave it out");
     }
-    match &entry.node.value {
-        Value::List(list) => {
-            let mut points: Vec<Point> = Vec::new();
-            for node in list {
-                let of_node = Entry {
-                    key: name.clone(),
-                    key_at: node.at.clone(),
-                    node: node.clone(),
-                };
-                match node.scalar() {
-                    None => report.error(
-                        node.at.clone(),
-                        wrong("a value of an axis", "a string, a number or a switch", node),
-                        format!("give it a label: `axis.{name} = {{ label = … }}`"),
-                    ),
-                    Some(label) if points.iter().any(|point| point.label == label) => {
-                        let message = format!("`{label}` is twice in the axis `{name}`");
-                        report.error(node.at.clone(), message, "leave one out");
-                    }
-                    Some(label) => points.push(point(label, &of_node)),
-                }
+    points
+}
+
+impl Point {
+    /// A value of an axis. `from`: where it is written.
+    fn new(axis: &Entry, label: String, from: &Entry) -> Point {
+        Point {
+            axis: axis.key.clone(),
+            at: axis.key_at.clone(),
+            label,
+            entry: Entry {
+                key: axis.key.clone(),
+                ..from.clone()
+            },
+        }
+    }
+}
+
+/// Values that are their own labels.
+fn plain_points(axis: &Entry, list: &[Node], report: &mut Report<'_>) -> Vec<Point> {
+    let name = &axis.key;
+    let mut points: Vec<Point> = Vec::new();
+    for node in list {
+        let entry = Entry {
+            key: name.clone(),
+            key_at: node.at.clone(),
+            node: node.clone(),
+        };
+        match node.scalar() {
+            None => report.error(
+                node.at.clone(),
+                wrong("a value of an axis", "a string, a number or a switch", node),
+                format!("give it a label: `axis.{name} = {{ label = … }}`"),
+            ),
+            Some(label) if points.iter().any(|point| point.label == label) => {
+                let message = format!("`{label}` is twice in the axis `{name}`");
+                report.error(node.at.clone(), message, "leave one out");
             }
-            points
-        }
-        Value::Table(table) => {
-            let known = table.entries.iter().filter(|value| {
-                let scalar = value.node.scalar().is_some() || value.node.as_table().is_some();
-                if !scalar {
-                    let what = "a string, a number, a switch or a table";
-                    let message = wrong(&value.key, what, &value.node);
-                    report.plain_error(value.node.at.clone(), message);
-                }
-                scalar
-            });
-            let of_label = |value: &Entry| {
-                let label = value.key.clone();
-                let entry = Entry {
-                    key: name.clone(),
-                    ..value.clone()
-                };
-                point(label, &entry)
-            };
-            known.map(of_label).collect()
-        }
-        _ => {
-            let message = wrong(name, "an axis: an array, or a table of labels", &entry.node);
-            report.error(entry.node.at.clone(), message, "such as `[1, 4]`");
-            Vec::new()
+            Some(label) => points.push(Point::new(axis, label, &entry)),
         }
     }
+    points
+}
+
+/// Values with labels.
+fn labelled(axis: &Entry, table: &Table, report: &mut Report<'_>) -> Vec<Point> {
+    let known = table.entries.iter().filter(|value| {
+        let is_known = value.node.scalar().is_some() || value.node.as_table().is_some();
+        if !is_known {
+            let what = "a string, a number, a switch or a table";
+            let message = wrong(&value.key, what, &value.node);
+            report.plain_error(value.node.at.clone(), message);
+        }
+        is_known
+    });
+    known
+        .map(|value| Point::new(axis, value.key.clone(), value))
+        .collect()
 }
 
 /// The axes in groups that change together, in the order of the text.

@@ -65,27 +65,7 @@ pub(crate) fn parameters(
             faults.push(no_parameter(name, value, declared, presets));
         }
     }
-    // A preset that is not chosen is checked, too.
-    let mut preset_values: Vec<Entry> = Vec::new();
-    for preset in presets {
-        let Some(table) = preset.node.as_table() else {
-            let message = wrong(&preset.key, "a table", &preset.node);
-            report.plain_error(preset.node.at.clone(), message);
-            continue;
-        };
-        for (entry, _) in scalars(table, "", report) {
-            if !declared.iter().any(|known| known.key == entry.key) {
-                let message = format!("`{}` is not a parameter", entry.key);
-                report.error(
-                    entry.key_at.clone(),
-                    message,
-                    known_names(&entry.key, declared),
-                );
-            } else if chosen.is_some_and(|(_, name)| *name == preset.key) {
-                preset_values.push(entry);
-            }
-        }
-    }
+    let preset_values = preset_values(presets, declared, chosen.map(|(_, name)| name), report);
     let mut variables = Variables::new();
     for entry in declared {
         if entry.key == SCALE {
@@ -120,6 +100,33 @@ pub(crate) fn parameters(
     }
     resolve(&mut variables, declared, report);
     variables
+}
+
+/// The values of the chosen preset. The others are checked, too.
+fn preset_values(
+    presets: &[Entry],
+    declared: &[Entry],
+    chosen: Option<&String>,
+    report: &mut Report<'_>,
+) -> Vec<Entry> {
+    let mut values: Vec<Entry> = Vec::new();
+    for preset in presets {
+        let Some(table) = preset.node.as_table() else {
+            let message = wrong(&preset.key, "a table", &preset.node);
+            report.plain_error(preset.node.at.clone(), message);
+            continue;
+        };
+        for (entry, _) in scalars(table, "", report) {
+            if !declared.iter().any(|known| known.key == entry.key) {
+                let message = format!("`{}` is not a parameter", entry.key);
+                let hint = known_names(&entry.key, declared);
+                report.error(entry.key_at.clone(), message, hint);
+            } else if chosen == Some(&preset.key) {
+                values.push(entry);
+            }
+        }
+    }
+    values
 }
 
 /// Replaces parameters in the values of parameters.

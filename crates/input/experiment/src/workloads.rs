@@ -74,11 +74,11 @@ impl Reader<'_, '_> {
 
     /// Adds diagnostics about another text, which is named at a range. Those with a place in it keep it.
     fn foreign(&mut self, at: &Range<usize>, found: Vec<Diagnostic>) {
-        for said in found {
-            match (said.severity, &said.place) {
+        for diagnostic in found {
+            match (diagnostic.severity, &diagnostic.place) {
                 (Severity::Note, _) => {}
-                (_, Some(_)) => self.report.add_foreign(said),
-                (_, None) => self.report.add(at.clone(), said),
+                (_, Some(_)) => self.report.add_foreign(diagnostic),
+                (_, None) => self.report.add(at.clone(), diagnostic),
             }
         }
     }
@@ -185,11 +185,11 @@ impl Reader<'_, '_> {
         }
         let path = PathBuf::from(format!("{} [workload.{name}]", self.source));
         let parsed = iodyno_fio::parse_text(&path, &text, self.host);
-        for said in parsed.diagnostics {
-            if said.severity == Severity::Note {
+        for diagnostic in parsed.diagnostics {
+            if diagnostic.severity == Severity::Note {
                 continue;
             }
-            let at = said.place.as_ref().and_then(|place| {
+            let at = diagnostic.place.as_ref().and_then(|place| {
                 let (line, key, value) = lines.get((place.line as usize).checked_sub(2)?)?;
                 let equals = line.find('=').unwrap_or(0);
                 Some(match place.column as usize > equals {
@@ -197,7 +197,8 @@ impl Reader<'_, '_> {
                     false => key.clone(),
                 })
             });
-            self.report.add(at.unwrap_or_else(|| node.at.clone()), said);
+            self.report
+                .add(at.unwrap_or_else(|| node.at.clone()), diagnostic);
         }
         let mut workload = parsed.workload?;
         for job in &mut workload.jobs {
@@ -244,25 +245,7 @@ impl Reader<'_, '_> {
         if let Some(table) = node.as_table() {
             if table.get("cycle").is_some() {
                 self.set(&mut overrides, settings);
-                let mut table = table.clone();
-                if let (None, Some(value)) = (table.get("duration"), keyed.value("duration")) {
-                    table.set(Entry {
-                        key: "duration".to_owned(),
-                        key_at: self.duration_at.clone(),
-                        node: value.clone(),
-                    });
-                }
-                let section = Section::new(&table, node.at.clone(), "the workload");
-                let described = crate::fileops::read_table(job, &section, self.report);
-                let changed = described.map(|described| described.with(&overrides));
-                return match changed {
-                    Some(Ok(described)) => vec![(None, described.workload())],
-                    Some(Err(faults)) => {
-                        self.foreign(&node.at, faults);
-                        Vec::new()
-                    }
-                    None => Vec::new(),
-                };
+                return self.own_operations(job, node, table, keyed, &overrides);
             }
             let mut options = table.clone();
             options.remove("names");
@@ -306,6 +289,35 @@ impl Reader<'_, '_> {
             }
         }
         found
+    }
+
+    /// File operations whose steps are in the workload itself.
+    fn own_operations(
+        &mut self,
+        job: &str,
+        node: &Node,
+        table: &Table,
+        keyed: &Keyed<'_>,
+        overrides: &Overrides,
+    ) -> Vec<NamedWork> {
+        let mut table = table.clone();
+        if let (None, Some(value)) = (table.get("duration"), keyed.value("duration")) {
+            table.set(Entry {
+                key: "duration".to_owned(),
+                key_at: self.duration_at.clone(),
+                node: value.clone(),
+            });
+        }
+        let section = Section::new(&table, node.at.clone(), "the workload");
+        let described = crate::fileops::read_table(job, &section, self.report);
+        match described.map(|described| described.with(overrides)) {
+            Some(Ok(described)) => vec![(None, described.workload())],
+            Some(Err(faults)) => {
+                self.foreign(&node.at, faults);
+                Vec::new()
+            }
+            None => Vec::new(),
+        }
     }
 
     fn set(&mut self, overrides: &mut Overrides, settings: Vec<(Entry, String)>) {
@@ -384,20 +396,20 @@ impl Reader<'_, '_> {
         }
         arguments.push((command, node.at.clone()));
         let words: Vec<String> = arguments.iter().map(|(word, _)| word.clone()).collect();
-        let (said, command) = match iodyno_sysbench::read(&words) {
+        let (diagnostics, command) = match iodyno_sysbench::read(&words) {
             Ok(command) => (command.notes.clone(), Some(command)),
-            Err(said) => (said, None),
+            Err(diagnostics) => (diagnostics, None),
         };
-        for said in said {
-            if said.severity == Severity::Note {
+        for diagnostic in diagnostics {
+            if diagnostic.severity == Severity::Note {
                 continue;
             }
-            let word = said
+            let word = diagnostic
                 .place
                 .as_ref()
                 .and_then(|place| word_at(&words, place.column));
             let at = word.map_or(node.at.clone(), |word| arguments[word].1.clone());
-            self.report.add(at, said);
+            self.report.add(at, diagnostic);
         }
         let mut workload = command?.workload()?;
         for job in &mut workload.jobs {

@@ -94,15 +94,15 @@ fn apply_one(
         Err(Problem::error(format!("`{}` needs a value", entry.key)).hint(form))
     });
     if entry.spaced && text.starts_with(|c: char| c.is_ascii_digit()) {
+        let both = format!(
+            "write `{}={text}`, which both interpret in the same way",
+            entry.key
+        );
         value.remark(
-            Problem::warning("fio drops the suffix of a number with a space before it").hint(
-                format!(
-                    "write `{}={text}`, which both interpret in the same way",
-                    entry.key
-                ),
-            ),
+            Problem::warning("fio drops the suffix of a number with a space before it").hint(both),
         );
     }
+    let computed = value.computed;
     let remarks = value.remarks.into_inner();
     let refused = matches!(&outcome, Err(fault) if fault.severity == Severity::Error);
     draft.unmet.remove(option.name);
@@ -119,25 +119,34 @@ fn apply_one(
         let hint = fault.hint.clone().or_else(|| Some(takes()));
         say(report, Problem { hint, ..fault }, Some(place));
     }
-    if refused {
-        draft.failed.insert(option.name);
-    } else {
-        draft.failed.remove(option.name);
-        let text = text.to_owned();
-        let value = match value.computed {
-            true => arithmetic::result(&text).unwrap_or(text.clone()),
-            false => text.clone(),
-        };
-        let pair = ONE_SETTING.iter().find(|pair| pair.contains(&option.name));
-        let replaced = |name: &String| pair.is_some_and(|pair| pair.contains(&name.as_str()));
-        draft.job.options.retain(|name, _| !replaced(name));
-        draft.job.options.insert(option.name.to_owned(), value);
-        draft.job.inherited.remove(option.name);
-        let place = entry.key_place.clone();
-        draft
-            .written
-            .insert(option.name, Written { place, value: text });
+    match refused {
+        true => _ = draft.failed.insert(option.name),
+        false => record(draft, option, entry, text, computed),
     }
+}
+
+/// Records a valid option as written. `computed`: its value is arithmetic.
+fn record(
+    draft: &mut Draft,
+    option: &'static OptionSpec,
+    entry: &Entry,
+    text: &str,
+    computed: bool,
+) {
+    draft.failed.remove(option.name);
+    let result = computed.then(|| arithmetic::result(text)).flatten();
+    let pair = ONE_SETTING.iter().find(|pair| pair.contains(&option.name));
+    let replaced = |name: &String| pair.is_some_and(|pair| pair.contains(&name.as_str()));
+    let job = &mut draft.job;
+    job.options.retain(|name, _| !replaced(name));
+    let value = result.unwrap_or_else(|| text.to_owned());
+    job.options.insert(option.name.to_owned(), value);
+    job.inherited.remove(option.name);
+    let written = Written {
+        place: entry.key_place.clone(),
+        value: text.to_owned(),
+    };
+    draft.written.insert(option.name, written);
 }
 
 /// Pairs of options that are one setting: the last of both counts.

@@ -293,7 +293,7 @@ impl<'h> Assembly<'h> {
         }
         let errors = |report: &Report| {
             let all = report.diagnostics.iter();
-            all.filter(|said| said.severity == Severity::Error).count()
+            all.filter(|it| it.severity == Severity::Error).count()
         };
         let none_needed = self.report.runs_nothing && self.files == 0;
         if self.jobs.is_empty() && errors(&self.report) == 0 && !none_needed {
@@ -308,10 +308,10 @@ impl<'h> Assembly<'h> {
         // Messages about a global section are repeated for each job: keep the first.
         let mut seen = HashSet::new();
         let mut diagnostics = self.report.diagnostics;
-        diagnostics.retain(|said| {
-            let place = said.place.as_ref();
+        diagnostics.retain(|it| {
+            let place = it.place.as_ref();
             let place = place.map(|at| (at.file.clone(), at.line, at.column));
-            seen.insert((place, said.message.clone()))
+            seen.insert((place, it.message.clone()))
         });
         sort_by_place(&mut diagnostics);
         // As in fio, `exitall` of one job is that of all.
@@ -336,12 +336,12 @@ impl<'h> Assembly<'h> {
 /// Sorts by position in the text; messages without a location come last, and files keep their order.
 fn sort_by_place(diagnostics: &mut [Diagnostic]) {
     let mut files: HashMap<PathBuf, usize> = HashMap::new();
-    for place in diagnostics.iter().filter_map(|said| said.place.as_ref()) {
+    for place in diagnostics.iter().filter_map(|it| it.place.as_ref()) {
         if !files.contains_key(&place.file) {
             files.insert(place.file.clone(), files.len());
         }
     }
-    diagnostics.sort_by_key(|said| match &said.place {
+    diagnostics.sort_by_key(|it| match &it.place {
         Some(place) => {
             let file = files.get(&place.file).copied();
             (file.unwrap_or(usize::MAX), place.line, place.column)

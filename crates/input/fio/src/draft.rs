@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{
-    Amount, BlockPattern, Blocks, Distribution, ExportUri, IoPriority, Job, Pacing, Pattern,
-    PerDirection, Place, Precondition, Replay, SimOptions, SteadyMetric, SteadyRule, Verify,
-    VerifyTrim, WriteZones,
+    Amount, BlockPattern, Blocks, Distribution, ExportUri, Flow, IoPriority, Job, LatencyTarget,
+    Pacing, Pattern, PerDirection, Place, Precondition, Replay, SimOptions, SteadyRule, ThinkTime,
+    Verify, VerifyTrim, WriteZones,
 };
 
 use iodyno_units::Nanos;
@@ -53,7 +53,7 @@ pub(super) struct OpPriorities {
 }
 
 /// The options of a section; a job starts as a copy of the global section.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Draft {
     /// Settings that need no other option, without the work.
     pub(super) job: Job,
@@ -93,11 +93,11 @@ pub(super) struct Draft {
     pub(super) verify_pattern_interval: u64,
     /// Nothing is trimmed if its percentage or its backlog is 0.
     pub(super) trim: VerifyTrim,
-    pub(super) think: iodyno_model::ThinkTime,
+    pub(super) think: ThinkTime,
     /// There is no search if its limit is 0.
-    pub(super) latency_target: iodyno_model::LatencyTarget,
+    pub(super) latency_target: LatencyTarget,
     /// There is no flow if its weight is 0.
-    pub(super) flow: iodyno_model::Flow,
+    pub(super) flow: Flow,
     /// There is no end by steadiness if its window is 0.
     pub(super) steady: SteadyRule,
     pub(super) zone_mode: Option<ZoneMode>,
@@ -137,91 +137,37 @@ impl Draft {
     pub(super) fn new(cpus: u32) -> Draft {
         Draft {
             job: default_job(),
-            blocks: Blocks::default(),
-            name: None,
-            written: BTreeMap::new(),
-            failed: BTreeSet::new(),
             kb_base: 1024,
             depth: 1,
-            stonewall: false,
-            new_group: false,
-            wait_for: None,
-            suffix: None,
             bs: PerDirection::all(4096),
-            bs_range: PerDirection::default(),
-            bs_split: PerDirection::default(),
-            bs_unaligned: false,
-            no_random_map: false,
-            without_repeats: false,
-            preconditions: false,
             precondition: Precondition {
                 over_provisioning: 0.15,
                 regions: 100,
                 cache: 0,
             },
-            distribution: PerDirection::all(Distribution::Uniform),
-            sequence_stride: false,
-            zero_buffers: false,
-            buffer_pattern: None,
-            compress_percent: 0,
             compress_chunk: 512,
-            verify_on: false,
-            verify: Verify::default(),
-            verify_pattern: None,
-            verify_pattern_interval: 0,
             trim: VerifyTrim {
-                percent: 0,
-                backlog: 0,
-                batch: 0,
                 check_zero: true,
+                ..VerifyTrim::default()
             },
-            think: iodyno_model::ThinkTime {
+            think: ThinkTime {
                 every_ops: 1,
-                ..Default::default()
+                ..ThinkTime::default()
             },
-            latency_target: iodyno_model::LatencyTarget {
-                limit: Nanos(0),
-                window: Nanos(0),
+            latency_target: LatencyTarget {
                 percent: 100.0,
-                endless: false,
-            },
-            flow: iodyno_model::Flow {
-                id: 0,
-                weight: 0,
-                pause: iodyno_units::Nanos(0),
+                ..LatencyTarget::default()
             },
             steady: SteadyRule {
-                metric: SteadyMetric::Iops,
                 slope: true,
                 limit: 0.01,
                 percent: true,
-                window: iodyno_units::Nanos(0),
-                ramp: iodyno_units::Nanos(0),
-                interval: iodyno_units::Nanos::SECOND,
+                interval: Nanos::SECOND,
+                ..SteadyRule::default()
             },
-            zone_mode: None,
-            zones: WriteZones {
-                size: 0,
-                capacity: 0,
-                max_open: 0,
-                read_beyond: false,
-            },
-            in_zones: BTreeMap::new(),
-            measure_submission: false,
-            unmet: BTreeMap::new(),
-            log_epoch: false,
-            log_clock: 0,
-            io_class: None,
-            io_level: None,
-            op_priorities: OpPriorities::default(),
-            sim: SimOptions::default(),
-            export: None,
-            cpu_load: false,
-            cpu_percent: 0,
             cpu_chunk: Nanos::from_millis(50),
-            file_engine: None,
-            replay: Replay::default(),
             cpus,
+            ..Draft::default()
         }
     }
 
@@ -267,7 +213,7 @@ impl Draft {
 fn default_job() -> Job {
     Job {
         pacing: Pacing {
-            check_every: iodyno_units::Nanos::SECOND,
+            check_every: Nanos::SECOND,
             ..Pacing::default()
         },
         ..Job::default()

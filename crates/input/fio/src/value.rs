@@ -194,9 +194,9 @@ impl<'a> Value<'a> {
         let digits = self.text.bytes().take_while(u8::is_ascii_digit).count();
         if digits > 0 && !matches!(self.text, "0" | "1") {
             let on = self.text[..digits].bytes().any(|digit| digit != b'0');
-            let said = format!("as in fio, `{}` is {}", self.text, u8::from(on));
+            let message = format!("as in fio, `{}` is {}", self.text, u8::from(on));
             let hint = format!("write {}", u8::from(on));
-            self.remark(Problem::warning(said).hint(hint));
+            self.remark(Problem::warning(message).hint(hint));
             return Ok(on);
         }
         switch(self.text).ok_or_else(|| {

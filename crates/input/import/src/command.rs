@@ -78,18 +78,18 @@ pub(crate) fn apply(commands: &[Command], trial: &mut ImportedTrial, lines: &Lin
 /// All command lines of fio; a backslash at the end of a line continues it.
 pub(crate) fn commands(lines: &Lines<'_>) -> Vec<Command> {
     let mut commands = Vec::new();
-    let mut begun: Option<(u32, String)> = None;
+    let mut open: Option<(u32, String)> = None;
     for (number, text) in lines.iter() {
         let text = text.trim();
         let words = text.trim_start_matches(['$', '#', ' ']);
         let words = words.strip_prefix("sudo ").unwrap_or(words);
-        let (line, so_far) = match begun.take() {
+        let (line, so_far) = match open.take() {
             Some((line, so_far)) => (line, so_far + " " + text),
             None if words == "fio" || words.starts_with("fio ") => (number, words.to_owned()),
             None => continue,
         };
         match so_far.strip_suffix('\\') {
-            Some(so_far) => begun = Some((line, so_far.to_owned())),
+            Some(so_far) => open = Some((line, so_far.to_owned())),
             None => commands.extend(command(line, &so_far, lines)),
         }
     }

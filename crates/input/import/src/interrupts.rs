@@ -8,7 +8,7 @@ use super::lines::Lines;
 
 /// The name of the form in results.
 pub(crate) const FORM: &str = "/proc/interrupts";
-/// With fewer interrupts than this, their distribution over CPUs is not judged.
+/// With fewer interrupts than this, their distribution over CPUs is not reported.
 const MIN_INTERRUPTS: f64 = 1000.0;
 /// A CPU with at least this share receives nearly all interrupts of a source.
 const ALL: f64 = 0.9;
@@ -54,7 +54,9 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
             (_, false) => {
                 let mut table = table(lines, start, cpus, &rows);
                 listings.push(table.clone());
-                table.remarks.extend(judged(&table, &listings).remarks());
+                table
+                    .remarks
+                    .extend(interrupt_counts(&table, &listings).remarks());
                 found.push(Extract::table(start..number, table));
             }
         }
@@ -176,8 +178,8 @@ fn own_name(short: &str) -> &str {
     name.trim_end_matches(')')
 }
 
-/// What a listing tells about the distribution of interrupts over CPUs.
-pub(crate) struct Judged<'t> {
+/// The distribution of the interrupts of a listing over CPUs.
+pub(crate) struct InterruptCounts<'t> {
     /// Sources with interrupts.
     pub(crate) sources: Vec<SourceCounts>,
     /// The interrupts of all of them.
@@ -189,8 +191,11 @@ pub(crate) struct Judged<'t> {
     by_cpu: Vec<f64>,
 }
 
-/// Judges a listing: the interrupts since the last listing of the same CPUs before it, or since boot if there is none.
-pub(crate) fn judged<'t>(table: &'t ImportedTable, all: &[ImportedTable]) -> Judged<'t> {
+/// Counts the interrupts of a listing: those since the last listing of the same CPUs before it, or since boot if there is none.
+pub(crate) fn interrupt_counts<'t>(
+    table: &'t ImportedTable,
+    all: &[ImportedTable],
+) -> InterruptCounts<'t> {
     let earlier = all.iter().rev().find(|other| {
         other.form == FORM
             && other.at.source == table.at.source
@@ -223,7 +228,7 @@ pub(crate) fn judged<'t>(table: &'t ImportedTable, all: &[ImportedTable]) -> Jud
             });
         }
     }
-    Judged {
+    InterruptCounts {
         total: sources.iter().map(|it| it.total).sum(),
         sources,
         since,
@@ -277,7 +282,7 @@ fn short(label: &str) -> String {
     }
 }
 
-impl Judged<'_> {
+impl InterruptCounts<'_> {
     /// The period, the sources that one CPU serves, and the total of each CPU.
     fn remarks(&self) -> Vec<String> {
         let mut remarks = vec![match self.since.as_str() {

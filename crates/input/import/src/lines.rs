@@ -43,7 +43,7 @@ impl<'a> Lines<'a> {
     }
 
     /// The number of lines that begin before a byte of the text.
-    pub(crate) fn begun(&self, byte: usize) -> u32 {
+    pub(crate) fn line_of(&self, byte: usize) -> u32 {
         self.spans.partition_point(|span| (span.0 as usize) < byte) as u32
     }
 

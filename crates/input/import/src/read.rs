@@ -82,16 +82,7 @@ fn read_one(
 ) -> Imported {
     let lines = Lines::new(text.source, text.text);
     let mut imported = Imported::default();
-    let label = match &options.label {
-        Some(pattern) => pattern.label(text.source).unwrap_or_else(|| {
-            imported.remarks.push(format!(
-                "{} does not match the label `{pattern}`; it is taken without one",
-                text.source
-            ));
-            Label::default()
-        }),
-        None => Label::default(),
-    };
+    let label = label(text.source, options, &mut imported.remarks);
     let mut trials = ImportedTrials::default();
     let mut places: Vec<(u32, Placed)> = Vec::new();
     let claimed = scan(&lines, options, |Extract { lines: at, what }| match what {
@@ -152,6 +143,19 @@ fn read_one(
         .extend(source.contradictions(&statements));
     imported.contradictions.sort_by_key(|it| it.at.line);
     imported
+}
+
+/// The label of a source; empty if it does not match the pattern, or there is none.
+fn label(source: &str, options: &Options, remarks: &mut Vec<String>) -> Label {
+    let Some(pattern) = &options.label else {
+        return Label::default();
+    };
+    pattern.label(source).unwrap_or_else(|| {
+        remarks.push(format!(
+            "{source} does not match the label `{pattern}`; it is taken without one"
+        ));
+        Label::default()
+    })
 }
 
 /// The place of the first trial in some lines.

@@ -1,10 +1,10 @@
 //! Checks options against each other: sizes, flags and modes that do not fit, and warnings.
 
-use iodyno_model::{Diagnostic, Severity, SharedMode};
+use iodyno_model::{Diagnostic, SharedMode};
 use iodyno_units::Bytes;
 
 use super::Action;
-use super::command_line::Gathered;
+use super::command_line::Parsed;
 use super::draft::{Draft, IoMode, Law};
 
 /// Minimum alignment of offsets and lengths with O_DIRECT, bytes.
@@ -15,32 +15,25 @@ const LARGEST: u64 = 1 << 30;
 const SEAL: u64 = 12;
 
 /// Checks the options against each other, for a command that needs a job.
-pub(super) fn check(gathered: &mut Gathered<'_>, action: Action) {
-    let draft = gathered.draft.clone();
+pub(super) fn check(parsed: &mut Parsed<'_>, action: Action) {
+    let draft = parsed.draft.clone();
     // A default that replaces an invalid value must not cause further errors.
-    let sized = gathered.read_well(&["file-num", "file-total-size", "file-block-size"]);
-    if sized && sizes(gathered, &draft) {
-        alignment(gathered, &draft);
-        seals(gathered, &draft);
+    let sized = parsed.are_valid(&["file-num", "file-total-size", "file-block-size"]);
+    if sized && sizes(parsed, &draft) {
+        alignment(parsed, &draft);
+        seals(parsed, &draft);
     }
     match action {
-        Action::Prepare => preparing(gathered, &draft),
+        Action::Prepare => preparing(parsed, &draft),
         _ => {
-            flags(gathered, &draft);
-            running(gathered, &draft);
+            flags(parsed, &draft);
+            running(parsed, &draft);
         }
     }
 }
 
-fn note(message: impl Into<String>) -> Diagnostic {
-    Diagnostic {
-        severity: Severity::Note,
-        ..Diagnostic::error(message)
-    }
-}
-
 /// Checks that files and blocks are not empty and fit together.
-fn sizes(gathered: &mut Gathered<'_>, draft: &Draft) -> bool {
+fn sizes(parsed: &mut Parsed<'_>, draft: &Draft) -> bool {
     let mut sound = true;
     for (option, value) in [
         ("file-total-size", draft.total),
@@ -49,14 +42,14 @@ fn sizes(gathered: &mut Gathered<'_>, draft: &Draft) -> bool {
         if value == 0 {
             sound = false;
             let message = format!("`--{option}` is 0");
-            gathered.about(option, Diagnostic::error(message).hint("give a size"));
+            parsed.about(option, Diagnostic::error(message).hint("give a size"));
         }
     }
     if draft.block > LARGEST {
         sound = false;
         let (block, most) = (Bytes(draft.block), Bytes(LARGEST));
         let message = format!("a block of {block} is longer than a request may be, {most}");
-        gathered.about("file-block-size", Diagnostic::error(message));
+        parsed.about("file-block-size", Diagnostic::error(message));
     }
     let (files, each) = (u64::from(draft.file_num), draft.file_size());
     if sound && draft.block > each {
@@ -70,11 +63,11 @@ fn sizes(gathered: &mut Gathered<'_>, draft: &Draft) -> bool {
         let least = files.saturating_mul(draft.block);
         let hint =
             format!("use `--file-total-size={least}` or more, fewer files or smaller blocks");
-        let option = match gathered.draft.has("file-total-size") {
+        let option = match parsed.draft.has("file-total-size") {
             true => "file-total-size",
             false => "file-block-size",
         };
-        gathered.about(option, Diagnostic::error(message).hint(hint));
+        parsed.about(option, Diagnostic::error(message).hint(hint));
     }
     let rest = draft.total % files.max(1);
     if sound && rest > 0 {
@@ -82,13 +75,13 @@ fn sizes(gathered: &mut Gathered<'_>, draft: &Draft) -> bool {
             "{} bytes do not divide into {files} files: each has {each}, and {rest} are left out",
             draft.total
         );
-        gathered.about("file-total-size", note(message));
+        parsed.about("file-total-size", Diagnostic::note(message));
     }
     sound
 }
 
 /// O_DIRECT needs whole sectors, also at the end of a file.
-fn alignment(gathered: &mut Gathered<'_>, draft: &Draft) {
+fn alignment(parsed: &mut Parsed<'_>, draft: &Draft) {
     if !draft.direct {
         return;
     }
@@ -101,7 +94,7 @@ fn alignment(gathered: &mut Gathered<'_>, draft: &Draft) {
             "use `--file-block-size={}`",
             draft.block.next_multiple_of(SECTOR)
         );
-        gathered.about("file-block-size", Diagnostic::error(message).hint(hint));
+        parsed.about("file-block-size", Diagnostic::error(message).hint(hint));
     } else if !draft.file_size().is_multiple_of(SECTOR) {
         let (files, each) = (u64::from(draft.file_num), draft.file_size());
         let message = format!(
@@ -109,39 +102,36 @@ fn alignment(gathered: &mut Gathered<'_>, draft: &Draft) {
         );
         let whole = (each - each % draft.block).saturating_mul(files);
         let hint = format!("use `--file-total-size={whole}`: whole blocks in each file");
-        gathered.about("file-total-size", Diagnostic::error(message).hint(hint));
+        parsed.about("file-total-size", Diagnostic::error(message).hint(hint));
     }
 }
 
 /// Checksum and offset need space at the end of each block. The last block of a file may lack them.
-fn seals(gathered: &mut Gathered<'_>, draft: &Draft) {
+fn seals(parsed: &mut Parsed<'_>, draft: &Draft) {
     if draft.validate && draft.block <= SEAL {
         let message = format!(
             "a block has {} bytes, and `--validate` needs {SEAL} for a checksum and an offset",
             draft.block
         );
         let hint = "use larger blocks";
-        gathered.about("validate", Diagnostic::error(message).hint(hint));
+        parsed.about("validate", Diagnostic::error(message).hint(hint));
     }
 }
 
 /// Warns of open flags that have no effect with the I/O mode.
-fn flags(gathered: &mut Gathered<'_>, draft: &Draft) {
-    let flag = if draft.direct {
-        "direct"
-    } else if draft.sync {
-        "sync"
-    } else if draft.dsync {
-        "dsync"
-    } else {
-        ""
-    };
-    if draft.io_mode == IoMode::Mmap && !flag.is_empty() {
+fn flags(parsed: &mut Parsed<'_>, draft: &Draft) {
+    let flags = [
+        ("direct", draft.direct),
+        ("sync", draft.sync),
+        ("dsync", draft.dsync),
+    ];
+    let flag = flags.into_iter().find(|(_, given)| *given);
+    if let (IoMode::Mmap, Some((flag, _))) = (draft.io_mode, flag) {
         let message = format!(
             "`{flag}` does not apply to a mapped file, whose I/O goes through the page cache"
         );
         let hint = "leave the flag out, or use `--file-io-mode=sync`";
-        gathered.about("file-extra-flags", Diagnostic::error(message).hint(hint));
+        parsed.about("file-extra-flags", Diagnostic::error(message).hint(hint));
     }
     // Flags that were given, also empty ones, are meant.
     let chosen = draft.has("file-extra-flags");
@@ -149,39 +139,39 @@ fn flags(gathered: &mut Gathered<'_>, draft: &Draft) {
         let message =
             "the kernel does buffered asynchronous requests one at a time, within submission";
         let hint = "add `--file-extra-flags=direct`; if buffered requests are meant, `--file-extra-flags=`";
-        gathered.about("file-io-mode", Diagnostic::warning(message).hint(hint));
+        parsed.about("file-io-mode", Diagnostic::warning(message).hint(hint));
     }
     if draft.has("file-async-backlog") && draft.io_mode != IoMode::Async {
         let message = "`--file-async-backlog` has no effect without `--file-io-mode=async`";
-        gathered.about("file-async-backlog", note(message));
+        parsed.about("file-async-backlog", Diagnostic::note(message));
     }
 }
 
-fn preparing(gathered: &mut Gathered<'_>, draft: &Draft) {
+fn preparing(parsed: &mut Parsed<'_>, draft: &Draft) {
     if draft.threads > 1 {
         let message =
             "files are prepared by one thread, as sysbench does, whatever `--threads` says";
-        gathered.about("threads", note(message));
+        parsed.about("threads", Diagnostic::note(message));
     }
 }
 
-fn running(gathered: &mut Gathered<'_>, draft: &Draft) {
+fn running(parsed: &mut Parsed<'_>, draft: &Draft) {
     let Some(mode) = draft.mode else {
         // An invalid mode was already reported.
-        if gathered.read_well(&["file-test-mode"]) {
+        if parsed.are_valid(&["file-test-mode"]) {
             let missing = Diagnostic::error("`run` needs `--file-test-mode`")
                 .hint("one of seqwr, seqrewr, seqrd, rndrd, rndwr, rndrw");
-            gathered.said.push(missing);
+            parsed.diagnostics.push(missing);
         }
         return;
     };
-    distribution(gathered, draft, mode);
+    distribution(parsed, draft, mode);
     if draft.has("file-rw-ratio") && mode != SharedMode::RandomMix {
         let message = format!("`--file-rw-ratio` has no effect on `{}`", mode.name());
-        gathered.about("file-rw-ratio", note(message));
+        parsed.about("file-rw-ratio", Diagnostic::note(message));
     }
     if draft.merged_requests > 1 {
-        merging(gathered, draft, mode);
+        merging(parsed, draft, mode);
     }
     if draft.fsync_all {
         let off = [
@@ -191,39 +181,39 @@ fn running(gathered: &mut Gathered<'_>, draft: &Draft) {
         for (option, on) in off {
             if on && draft.has(option) {
                 let message = format!("`--file-fsync-all` turns `--{option}` off");
-                gathered.about(option, note(message));
+                parsed.about(option, Diagnostic::note(message));
             }
         }
     }
     if draft.time.0 == 0 && draft.events == 0 {
         let endless = Diagnostic::warning("neither `--time` nor `--events` ends the run")
             .hint("it runs until Ctrl-C");
-        gathered.about("time", endless);
+        parsed.about("time", endless);
     }
 }
 
-fn distribution(gathered: &mut Gathered<'_>, draft: &Draft, mode: SharedMode) {
+fn distribution(parsed: &mut Parsed<'_>, draft: &Draft, mode: SharedMode) {
     if !draft.has("rand-type") || draft.law == Law::Uniform {
         return;
     }
     if !mode.random() {
         let message = format!("`--rand-type` has no effect on `{}`", mode.name());
-        gathered.about("rand-type", note(message));
+        parsed.about("rand-type", Diagnostic::note(message));
         return;
     }
     let message =
         "`--rand-type` takes effect here; sysbench's fileio ignores it and draws uniformly";
     let hint = "leave it out to compare with sysbench's figures";
-    gathered.about("rand-type", Diagnostic::warning(message).hint(hint));
+    parsed.about("rand-type", Diagnostic::warning(message).hint(hint));
 }
 
-fn merging(gathered: &mut Gathered<'_>, draft: &Draft, mode: SharedMode) {
+fn merging(parsed: &mut Parsed<'_>, draft: &Draft, mode: SharedMode) {
     if mode.random() {
         let message = format!(
             "`--file-merged-requests` has no effect on `{}`",
             mode.name()
         );
-        gathered.about("file-merged-requests", note(message));
+        parsed.about("file-merged-requests", Diagnostic::note(message));
     } else if draft.merged(u64::from(draft.merged_requests)) > LARGEST {
         let message = format!(
             "{} blocks of {} are longer than a request may be, {}",
@@ -231,6 +221,6 @@ fn merging(gathered: &mut Gathered<'_>, draft: &Draft, mode: SharedMode) {
             Bytes(draft.block),
             Bytes(LARGEST)
         );
-        gathered.about("file-merged-requests", Diagnostic::error(message));
+        parsed.about("file-merged-requests", Diagnostic::error(message));
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use iodyno_model::printable::shell_word;
-use iodyno_model::{Diagnostic, Place, Severity, Source, closest};
+use iodyno_model::{Diagnostic, Place, Source, closest};
 use iodyno_options::{Problem, Unit};
 
 use super::draft::Draft;
@@ -84,35 +84,35 @@ impl Line {
 }
 
 /// The parsed arguments, before they are checked against each other.
-pub(super) struct Gathered<'a> {
+pub(super) struct Parsed<'a> {
     pub(super) draft: Draft,
     /// The commands among the words, with their places.
     commands: Vec<(usize, Action)>,
-    pub(super) said: Vec<Diagnostic>,
+    pub(super) diagnostics: Vec<Diagnostic>,
     /// Index of each option's arguments, in order.
     written_at: Vec<(&'static str, usize)>,
     /// Options with invalid values.
-    unread: Vec<&'static str>,
+    invalid: Vec<&'static str>,
     line: &'a Line,
     test_named: bool,
     /// Whether another test is named, so that the options of this one do not matter.
     pub(super) another_test: bool,
     /// Whether there is an unknown word in place of the command.
-    command_unread: bool,
+    unknown_command: bool,
 }
 
 /// Parses all arguments.
-pub(super) fn gather<'a>(arguments: &[String], line: &'a Line) -> Gathered<'a> {
-    let mut gathered = Gathered {
+pub(super) fn parse<'a>(arguments: &[String], line: &'a Line) -> Parsed<'a> {
+    let mut parsed = Parsed {
         draft: defaults(),
         commands: Vec::new(),
-        said: Vec::new(),
+        diagnostics: Vec::new(),
         written_at: Vec::new(),
-        unread: Vec::new(),
+        invalid: Vec::new(),
         line,
         test_named: false,
         another_test: false,
-        command_unread: false,
+        unknown_command: false,
     };
     let mut index = 0;
     while index < arguments.len() {
@@ -120,18 +120,18 @@ pub(super) fn gather<'a>(arguments: &[String], line: &'a Line) -> Gathered<'a> {
         index += match argument.strip_prefix("--") {
             Some(option) => {
                 let next = arguments.get(index + 1).map(String::as_str);
-                gathered.option(index, option, next)
+                parsed.option(index, option, next)
             }
             None => {
-                gathered.word(index, argument);
+                parsed.word(index, argument);
                 1
             }
         };
     }
-    gathered
+    parsed
 }
 
-impl Gathered<'_> {
+impl Parsed<'_> {
     /// Parses an option; returns the number of arguments used.
     fn option(&mut self, index: usize, text: &str, next: Option<&str>) -> usize {
         let (name, value) = match text.split_once('=') {
@@ -182,7 +182,7 @@ impl Gathered<'_> {
             });
             if let Err(fault) = outcome {
                 if honoured {
-                    self.unread.push(option.name);
+                    self.invalid.push(option.name);
                 }
                 self.say(index, fault.diagnostic(None));
             }
@@ -200,7 +200,7 @@ impl Gathered<'_> {
         option: &'static OptionSpec,
         next: Option<&str>,
     ) -> usize {
-        self.unread.push(option.name);
+        self.invalid.push(option.name);
         let diagnostic = Diagnostic::error(format!("`--{}` needs a value", option.name));
         let apart = next.filter(|next| !next.starts_with('-') && command(next).is_none());
         let hint = match apart {
@@ -257,7 +257,7 @@ impl Gathered<'_> {
         let hint = match word.strip_prefix('-').filter(|name| !name.is_empty()) {
             Some(name) => format!("options begin with two dashes: `--{name}`"),
             None => {
-                self.command_unread = true;
+                self.unknown_command = true;
                 match closest(word, names) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => "the commands are prepare, run, cleanup and help".to_owned(),
@@ -276,11 +276,11 @@ impl Gathered<'_> {
             return Some(Action::Version);
         }
         match self.commands.as_slice() {
-            [] if self.command_unread => None,
+            [] if self.unknown_command => None,
             [] => {
                 let missing = Diagnostic::error("there is no command")
                     .hint("end with prepare, run, cleanup or help");
-                self.said.push(missing);
+                self.diagnostics.push(missing);
                 None
             }
             [(_, action)] => Some(*action),
@@ -295,20 +295,16 @@ impl Gathered<'_> {
     }
 
     fn note(&mut self, index: usize, message: &str, hint: &str) {
-        let note = Diagnostic {
-            severity: Severity::Note,
-            ..Diagnostic::error(message)
-        };
-        self.say(index, note.hint(hint));
+        self.say(index, Diagnostic::note(message).hint(hint));
     }
 
     fn say(&mut self, index: usize, diagnostic: Diagnostic) {
-        self.said.push(diagnostic.at(self.line.place(index)));
+        self.diagnostics.push(diagnostic.at(self.line.place(index)));
     }
 
     /// Whether none of these options has an invalid value.
-    pub(super) fn read_well(&self, options: &[&str]) -> bool {
-        !self.unread.iter().any(|unread| options.contains(unread))
+    pub(super) fn are_valid(&self, options: &[&str]) -> bool {
+        !self.invalid.iter().any(|name| options.contains(name))
     }
 
     /// Adds a diagnostic about an option, at its location if it was given.
@@ -316,7 +312,7 @@ impl Gathered<'_> {
         let last = self.written_at.iter().rfind(|(name, _)| *name == option);
         match last {
             Some(&(_, index)) => self.say(index, diagnostic),
-            None => self.said.push(diagnostic),
+            None => self.diagnostics.push(diagnostic),
         }
     }
 }

@@ -136,10 +136,10 @@ fn engine(draft: &Draft, kind: EngineKind) -> Engine {
 }
 
 /// The default percentiles and the requested one, ascending.
-fn percentiles(asked: f64) -> Vec<f64> {
+fn percentiles(requested: f64) -> Vec<f64> {
     let mut all = PERCENTILES.to_vec();
-    if asked > 0.0 && !all.contains(&asked) {
-        all.push(asked);
+    if requested > 0.0 && !all.contains(&requested) {
+        all.push(requested);
     }
     all.sort_by(f64::total_cmp);
     all

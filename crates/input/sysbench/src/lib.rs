@@ -22,7 +22,7 @@ pub use command_line::Action;
 pub use help::{compatibility, help};
 pub use options::{honoured_options, ignored_option, option_names};
 
-use command_line::{Line, gather};
+use command_line::{Line, parse};
 
 /// The release whose options and output these are.
 pub const RELEASE: &str = "1.0.20";
@@ -67,22 +67,22 @@ impl Command {
 /// All diagnostics, in the order of the arguments, with at least one error.
 pub fn read(arguments: &[String]) -> Result<Command, Vec<Diagnostic>> {
     let line = Line::new(arguments);
-    let mut gathered = gather(arguments, &line);
-    let action = gathered.action();
+    let mut parsed = parse(arguments, &line);
+    let action = parsed.action();
     if matches!(action, Some(Action::Help | Action::Version)) {
-        gathered.said.clear();
+        parsed.diagnostics.clear();
     }
     if let Some(action @ (Action::Prepare | Action::Run)) = action
-        && !gathered.another_test
+        && !parsed.another_test
     {
-        check::check(&mut gathered, action);
+        check::check(&mut parsed, action);
     }
-    let (draft, mut said) = (gathered.draft, gathered.said);
+    let (draft, mut diagnostics) = (parsed.draft, parsed.diagnostics);
     // Diagnostics with a location are sorted by it; those about missing arguments come last.
-    said.sort_by_key(|said| said.place.as_ref().map_or(u32::MAX, |place| place.column));
-    let faulty = said.iter().any(|said| said.severity == Severity::Error);
+    diagnostics.sort_by_key(|it| it.place.as_ref().map_or(u32::MAX, |place| place.column));
+    let faulty = diagnostics.iter().any(|it| it.severity == Severity::Error);
     let Some(action) = action.filter(|_| !faulty) else {
-        return Err(said);
+        return Err(diagnostics);
     };
     let job = match (action, draft.mode) {
         (Action::Prepare, _) => Some(job::prepare(&draft)),
@@ -96,7 +96,7 @@ pub fn read(arguments: &[String]) -> Result<Command, Vec<Diagnostic>> {
         report_interval: (draft.report_interval.0 > 0).then_some(draft.report_interval),
         histogram: draft.histogram,
         percentile: draft.percentile,
-        notes: said,
+        notes: diagnostics,
         source: line.source(),
     })
 }

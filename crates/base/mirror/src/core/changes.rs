@@ -98,20 +98,7 @@ impl Mirror {
             },
             given: Some(self.legs.len()),
         });
-        self.legs.push(Leg {
-            state,
-            online: false,
-            removed: false,
-            given: true,
-            copied: 0,
-            flushing: false,
-            promoted: false,
-            first_copy: 0,
-            seen: 0,
-            superblocks: Superblocks::default(),
-            failure: None,
-            cause: None,
-        });
+        self.legs.push(Leg::new());
         self.bring_online(self.legs.len() - 1);
         self.ack(id);
     }

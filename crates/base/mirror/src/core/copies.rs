@@ -189,7 +189,7 @@ impl Mirror {
             self.resync.to_copy -= 1;
         }
         self.resync.differed = true;
-        self.resync.copied_at = self.flushes.begun;
+        self.resync.copied_at = self.flushes.started;
         if copying.pending == 0 && (copying.next >= end || region.stuck) {
             self.resync.copying = None;
             if !region.stuck && !copying.again {

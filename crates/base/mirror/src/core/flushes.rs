@@ -8,8 +8,8 @@ use crate::superblock::LegState;
 
 impl Mirror {
     pub(super) fn flush(&mut self, purpose: Purpose, legs: LegSet) {
-        self.flushes.begun += 1;
-        let number = self.flushes.begun;
+        self.flushes.started += 1;
+        let number = self.flushes.started;
         let task = self.add_task(Work::Flush { purpose, number });
         for leg in legs.iter() {
             self.issue(task, leg, OpKind::Flush, (0, 0), Buffer::None);

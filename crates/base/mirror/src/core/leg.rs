@@ -1,7 +1,8 @@
 //! A leg while it is used.
 
 use super::interface::{Cause, Errno, Failure};
-use crate::superblock::{BLOCK, LegState};
+use crate::assembly::Part;
+use crate::superblock::{BLOCK, LegState, Member};
 
 /// The stored state of a leg at the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,6 +38,44 @@ pub(super) struct Leg {
     pub(super) failure: Option<Failure>,
     /// Why it was dropped, or what is wrong with it.
     pub(super) cause: Option<Cause>,
+}
+
+impl Leg {
+    /// A leg of an assembly at the start. `length`: that of the mirror.
+    pub(super) fn stored(part: &Part, stored: &Stored, length: u64) -> Leg {
+        let Member { state, seen, .. } = part.member;
+        Leg {
+            state,
+            online: part.given.is_some(),
+            given: part.given.is_some(),
+            copied: match state {
+                LegState::InSync => length,
+                LegState::Behind { copied } => copied,
+            },
+            first_copy: 1 - stored.copy,
+            seen,
+            superblocks: Superblocks::known(stored.superblocks.clone()),
+            ..Leg::new()
+        }
+    }
+
+    /// A leg that is given from now on, of any content.
+    pub(super) fn new() -> Leg {
+        Leg {
+            state: LegState::Behind { copied: 0 },
+            online: false,
+            removed: false,
+            given: true,
+            copied: 0,
+            flushing: false,
+            promoted: false,
+            first_copy: 0,
+            seen: 0,
+            superblocks: Superblocks::default(),
+            failure: None,
+            cause: None,
+        }
+    }
 }
 
 /// The superblocks of a leg that gets writes.

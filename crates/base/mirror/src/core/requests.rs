@@ -194,7 +194,7 @@ impl Mirror {
     pub(super) fn touched(&mut self, region: usize) {
         let region = &mut self.regions[region];
         region.in_flight -= 1;
-        region.written = self.flushes.begun;
+        region.written = self.flushes.started;
         region.tick = self.ticks;
     }
 

@@ -14,7 +14,7 @@ use super::{LegView, PolicyKind, ReadPolicy, ReadRequest, least, readable};
 /// fastest leg.
 ///
 /// - *Load*: −[`Adaptive::LOAD`] / √t, where t is the expected time until the leg has ended the read, from the work in
-///   its queue ([`LegView::work_ns`]) and its costs of a move and of a byte. A leg without work is preferred to all
+///   its queue and its costs of a move and of a byte. A leg without work is preferred to all
 ///   others. The more work all legs have, the less a difference costs: it then no longer reduces the throughput.
 /// - *Movement*, on rotating legs: [`Adaptive::DISTANCE`] · √(distance to the centre of the leg / length of the range
 ///   in use). The centre is a moving average of the offsets that the leg served, so that legs divide the range in use

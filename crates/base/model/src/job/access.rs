@@ -110,10 +110,11 @@ pub enum Order {
 }
 
 /// The distribution of the offsets of random ops.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
     /// All blocks are equally likely.
+    #[default]
     Uniform,
     /// Zipf's law with this exponent, ranks scattered over the region.
     Zipf(f64),
@@ -243,7 +244,7 @@ pub enum Sequencer {
 }
 
 /// Properties of a solid-state disk to precondition (fio's `sprandom`).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Precondition {
     /// Physical capacity beyond the logical one, as a share of the latter; between 0 and 1.
     pub over_provisioning: f64,

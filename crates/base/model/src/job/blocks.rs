@@ -31,7 +31,7 @@ pub struct Extent {
 }
 
 /// Zones with a write pointer (fio's `zonemode=zbd`). The job keeps that of files itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct WriteZones {
     /// Length of a zone, bytes; 0: that of the device.
     pub size: u64,

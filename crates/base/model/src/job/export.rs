@@ -308,8 +308,8 @@ mod tests {
             ("vhost-user-blk:///", "not absolute"),
             ("virtiofs://f.sock", "write `virtiofs:///PATH`"),
         ] {
-            let said = text.parse::<ExportUri>().unwrap_err();
-            assert!(said.contains(why), "{text}: {said}");
+            let error = text.parse::<ExportUri>().unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
         }
     }
 }

@@ -44,7 +44,7 @@ pub struct ThinkTime {
 }
 
 /// Each clone's share of the ops of all clones of the flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Flow {
     /// Identifier of the flow.
     pub id: u32,
@@ -55,7 +55,7 @@ pub struct Flow {
 }
 
 /// A search for the largest number of ops in flight at which latencies keep a limit (fio's `latency_target`).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct LatencyTarget {
     /// The limit.
     pub limit: Nanos,

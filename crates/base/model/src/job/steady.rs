@@ -9,10 +9,11 @@ use crate::named::named;
 
 named! {
     /// The figure that is to become steady, over reads, writes and trims.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum SteadyMetric in ALL {
         /// Ops per second.
+        #[default]
         Iops = "iops",
         /// Bytes per second.
         Bandwidth = "bw",
@@ -23,7 +24,7 @@ named! {
 
 /// A limit of the figure's variation in a rolling window. Below it, the job ends; with group reporting, all jobs of
 /// the group are added up and end together.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct SteadyRule {
     /// The figure.
     pub metric: SteadyMetric,

@@ -167,7 +167,7 @@ pub struct Verify {
 }
 
 /// Blocks that are trimmed after they were written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VerifyTrim {
     /// Percentage of the written blocks.
     pub percent: u32,

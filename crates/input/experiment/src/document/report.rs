@@ -67,7 +67,7 @@ impl<'t> Report<'t> {
             return;
         }
         let diagnostic = diagnostic.at(self.place(at));
-        let start = |said: &Diagnostic| said.place.as_ref().map(|place| (place.line, place.column));
+        let start = |it: &Diagnostic| it.place.as_ref().map(|place| (place.line, place.column));
         let mut same_place = self
             .diagnostics
             .iter()
@@ -87,14 +87,14 @@ impl<'t> Report<'t> {
     /// Number of errors so far.
     pub fn errors(&self) -> usize {
         let all = self.diagnostics.iter();
-        all.filter(|said| said.severity == Severity::Error).count()
+        all.filter(|it| it.severity == Severity::Error).count()
     }
 
     /// All diagnostics, in the order of the text; those of other files follow.
     pub fn into_diagnostics(mut self) -> Vec<Diagnostic> {
         let source = PathBuf::from(self.source);
-        self.diagnostics.sort_by_cached_key(|said| {
-            let place = said.place.as_ref()?;
+        self.diagnostics.sort_by_cached_key(|it| {
+            let place = it.place.as_ref()?;
             let other = (place.file != source).then(|| place.file.clone());
             Some((other, place.line, place.column))
         });

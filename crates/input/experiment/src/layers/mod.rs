@@ -28,55 +28,18 @@ pub(crate) fn target(
     report: &mut Report<'_>,
 ) -> Option<Target> {
     let nothing = Table::default();
-    let written = configuration.text("target", report);
-    let listed_layers = configuration.value("layers");
-    if let (Some(text), None) = (&written, listed_layers)
-        && simulated::is_simulated(&text.value)
+    if let (Some(text), None) = (
+        configuration.text("target", report),
+        configuration.value("layers"),
+    ) && simulated::is_simulated(&text.value)
     {
         options.add_simulated(configuration);
-        return simulated::target(text, configuration, report);
+        return simulated::target(&text, configuration, report);
     }
     let message = "`sim` has no effect: `target` is not simulated";
     let hint = "leave it out, or write `sim:hdd` in `target`";
     configuration.refuse("sim", message, hint, report);
-    let (words, at) = match (written, listed_layers) {
-        (Some(text), None) => {
-            let words = words(
-                &text.value,
-                text.at.clone(),
-                configuration,
-                &nothing,
-                report,
-            )?;
-            options.add(&words, false, configuration);
-            (words, text.at)
-        }
-        (None, Some(node)) => {
-            let words = layers(node, report)?.into_iter();
-            let words: Vec<Word<'_>> = words.map(|(kind, keyed)| Word::Kind(kind, keyed)).collect();
-            options.add(&words, true, configuration);
-            (words, node.at.clone())
-        }
-        (Some(_), Some(node)) => {
-            let hint = "give the layers in one of them";
-            report.error(
-                node.at.clone(),
-                "there are both `target` and `layers`",
-                hint,
-            );
-            return None;
-        }
-        (None, None) => {
-            if configuration.value("target").is_none() && !report.broken {
-                report.error(
-                    configuration.whole(),
-                    "a configuration lacks `target`",
-                    "add `target = \"ext4 on loop on file on FOLDER\"`, or the path of existing storage",
-                );
-            }
-            return None;
-        }
-    };
+    let (words, at) = written_layers(configuration, &nothing, options, report)?;
     if let [Word::Path(path)] = words.as_slice() {
         return Some(on_path(folder.join(path), at, configuration, report));
     }
@@ -100,6 +63,48 @@ pub(crate) fn target(
         report.error(configuration.whole(), message, hint);
     }
     Some(Target::Made(Box::new(provision)))
+}
+
+/// The layers of a configuration with their location: the text of `target`, or the list `layers`.
+fn written_layers<'d>(
+    configuration: &Keyed<'d>,
+    nothing: &'d Table,
+    options: &mut Options,
+    report: &mut Report<'_>,
+) -> Option<(Vec<Word<'d>>, Range<usize>)> {
+    match (
+        configuration.text("target", report),
+        configuration.value("layers"),
+    ) {
+        (Some(text), None) => {
+            let at = text.at.clone();
+            let words = words(&text.value, at.clone(), configuration, nothing, report)?;
+            options.add(&words, false, configuration);
+            Some((words, at))
+        }
+        (None, Some(node)) => {
+            let words = layers(node, report)?.into_iter();
+            let words: Vec<Word<'_>> = words.map(|(kind, keyed)| Word::Kind(kind, keyed)).collect();
+            options.add(&words, true, configuration);
+            Some((words, node.at.clone()))
+        }
+        (Some(_), Some(node)) => {
+            let message = "there are both `target` and `layers`";
+            report.error(node.at.clone(), message, "give the layers in one of them");
+            None
+        }
+        (None, None) => {
+            if configuration.value("target").is_none() && !report.broken {
+                let hint = "add `target = \"ext4 on loop on file on FOLDER\"`, or the path of existing storage";
+                report.error(
+                    configuration.whole(),
+                    "a configuration lacks `target`",
+                    hint,
+                );
+            }
+            None
+        }
+    }
 }
 
 /// Existing storage, or a new folder in it if a setting has to be made.

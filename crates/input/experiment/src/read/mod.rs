@@ -41,7 +41,7 @@ pub fn read(text: &str, context: &Context<'_>) -> Result<Experiment, Vec<Diagnos
     faults.extend(report.into_diagnostics());
     match failed {
         true => {
-            faults.retain(|said| said.severity == Severity::Error);
+            faults.retain(|it| it.severity == Severity::Error);
             Err(faults)
         }
         false => Ok(Experiment {

@@ -138,8 +138,8 @@ fn bsrange(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
 fn over_provisioning(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let share = value.float_of(value.single()?)?;
     if share <= 0.0 || share >= 1.0 {
-        let said = format!("the over-provisioning {share} is not between 0 and 1");
-        return Err(Problem::error(said).hint("write 0.07 for 7 %"));
+        let message = format!("the over-provisioning {share} is not between 0 and 1");
+        return Err(Problem::error(message).hint("write 0.07 for 7 %"));
     }
     draft.precondition.over_provisioning = share;
     Ok(())

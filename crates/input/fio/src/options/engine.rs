@@ -145,8 +145,8 @@ fn engine(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
         "aio" | "linuxaio" => "libaio",
         // As in fio, what follows does not count.
         name if name.starts_with("aio") || name.starts_with("linuxaio") => {
-            let said = format!("as in fio, the engine `{name}` is `libaio`");
-            value.remark(Problem::note(said).hint("write `ioengine=libaio`"));
+            let message = format!("as in fio, the engine `{name}` is `libaio`");
+            value.remark(Problem::note(message).hint("write `ioengine=libaio`"));
             "libaio"
         }
         name => name,
@@ -164,7 +164,7 @@ fn engine(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
             Ok(())
         }
         Some(Status::Honoured(EngineUse::Backend(kind))) => {
-            let said = match name {
+            let message = match name {
                 "pvsync" => Some(Problem::note(
                     "pvsync is run as pvsync2, which adds only flags",
                 )),
@@ -176,8 +176,8 @@ fn engine(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
                 )),
                 _ => None,
             };
-            if let Some(said) = said {
-                value.remark(said.hint(format!("write `ioengine={}` to say so", kind.name())));
+            if let Some(message) = message {
+                value.remark(message.hint(format!("write `ioengine={}` to say so", kind.name())));
             }
             draft.blocks.engine.kind = kind;
             (draft.file_engine, draft.cpu_load) = (None, false);

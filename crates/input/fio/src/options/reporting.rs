@@ -131,10 +131,11 @@ fn cmdprio_bssplit(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
             let same = shares.iter().filter(|share| share.0 == *block);
             let percent: u32 = same.map(|share| share.1).sum();
             if percent > 100 {
-                let said = format!("the shares of blocks of {block} bytes add up to {percent} %");
+                let message =
+                    format!("the shares of blocks of {block} bytes add up to {percent} %");
                 return Err(value.at(
                     token,
-                    Problem::error(said).hint("lower them to 100 % at most"),
+                    Problem::error(message).hint("lower them to 100 % at most"),
                 ));
             }
         }

@@ -1,6 +1,6 @@
 //! A text that says that interrupts are balanced, against its listings of /proc/interrupts.
 
-use super::super::interrupts::{FORM, Judged, SourceCounts, judged};
+use super::super::interrupts::{FORM, InterruptCounts, SourceCounts, interrupt_counts};
 use super::source::Source;
 
 /// A source with a smaller share of all interrupts does not count.
@@ -16,12 +16,12 @@ pub(super) fn against(source: &Source<'_>, line: u32) -> Option<(u32, String)> {
         .filter(|table| table.form == FORM && source.is_below(table.at.line, nearest));
     let mut tables = tables;
     tables.find_map(|table| {
-        let Judged {
+        let InterruptCounts {
             sources,
             total,
             since,
             ..
-        } = judged(table, source.tables);
+        } = interrupt_counts(table, source.tables);
         // The queues of one device can have a CPU each.
         let is_queue =
             |it: &SourceCounts| sources.iter().any(|other| it.is_queue_of_the_same(other));

@@ -66,7 +66,7 @@ impl<'l> Joined<'l> {
             let error = match stream.next() {
                 Some(Ok(value)) => {
                     let end = start + stream.byte_offset();
-                    let last = self.lines.begun(end);
+                    let last = self.lines.line_of(end);
                     values.push(value);
                     let next = self.lines.start(last + 1);
                     if self.text[end..next].trim_start().starts_with('{') {
@@ -79,7 +79,7 @@ impl<'l> Joined<'l> {
                 None => return Attempt::Broken("nothing follows".to_owned()),
             };
             if !values.is_empty() {
-                return Attempt::Read(values, line..self.lines.begun(start) + 1);
+                return Attempt::Read(values, line..self.lines.line_of(start) + 1);
             }
             let at = line + error.line().max(1) as u32 - 1;
             let at = at.min(self.lines.count());

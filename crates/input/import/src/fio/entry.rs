@@ -151,7 +151,7 @@ impl Entry {
 impl Direction {
     /// The number of its ops, as counted or as rate × runtime.
     pub(super) fn count(&self) -> u64 {
-        let told = || self.iops.unwrap_or(0.0) * self.runtime_ns / 1e9;
-        self.ops.unwrap_or_else(|| told().round() as u64)
+        let from_rate = || self.iops.unwrap_or(0.0) * self.runtime_ns / 1e9;
+        self.ops.unwrap_or_else(|| from_rate().round() as u64)
     }
 }

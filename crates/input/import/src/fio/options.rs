@@ -103,9 +103,9 @@ pub(super) fn facts(entry: &Entry) -> Vec<Fact> {
     }
     for (name, value) in entry.options.iter().flatten() {
         let name = canonical(name);
-        let told = DIMENSIONS.iter().any(|(theirs, _, _)| *theirs == name);
+        let is_dimension = DIMENSIONS.iter().any(|(theirs, _, _)| *theirs == name);
         let logs = name.starts_with("write_") && name.ends_with("_log");
-        if told || logs || NOT_FACTS.contains(&name) {
+        if is_dimension || logs || NOT_FACTS.contains(&name) {
             continue;
         }
         let class = match TARGET.contains(&name) {

@@ -65,13 +65,13 @@ const REACHED: f64 = 0.98;
 
 /// What ended the job, derived from the options and the runtime.
 fn ending(entry: &Entry) -> (Kind, Vec<Fact>) {
-    let asked = entry
+    let requested = entry
         .option("runtime")
         .and_then(|text| time(text, TimeUnit::Seconds).ok())
         .filter(|runtime| runtime.0 > 0);
-    let reached = |asked: Nanos| entry.runtime_ns() >= REACHED * asked.0 as f64;
-    let kind = match asked {
-        Some(asked) if entry.switch("time_based") || reached(asked) => Kind::Timed,
+    let reached = |requested: Nanos| entry.runtime_ns() >= REACHED * requested.0 as f64;
+    let kind = match requested {
+        Some(requested) if entry.switch("time_based") || reached(requested) => Kind::Timed,
         Some(_) => Kind::Finite,
         None if entry.options_complete => Kind::Finite,
         None => Kind::Unknown,
@@ -82,9 +82,9 @@ fn ending(entry: &Entry) -> (Kind, Vec<Fact>) {
         value,
     };
     let mut facts = Vec::new();
-    match (kind, asked) {
-        (Kind::Timed, Some(asked)) => {
-            facts.push(fact("duration", asked.to_string()));
+    match (kind, requested) {
+        (Kind::Timed, Some(requested)) => {
+            facts.push(fact("duration", requested.to_string()));
             facts.push(fact("ended by", "runtime".to_owned()));
         }
         (Kind::Finite, _) => facts.push(fact("ended by", "size".to_owned())),

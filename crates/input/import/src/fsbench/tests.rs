@@ -96,9 +96,13 @@ fn derives_the_uncertainty_of_a_time_from_its_decimals() {
         let (trials, _) = found(&text);
         let trial = &trials[0];
         assert_eq!(figure(trial, "op.mean"), mean, "{ms}");
-        let said = |words: &str| trial.remarks.iter().any(|it| it.contains(words));
-        assert_eq!(said("latencies are printed"), remark.is_some(), "{ms}");
-        assert!(remark.is_none_or(said), "{ms}: {:?}", trial.remarks);
+        let has_remark = |words: &str| trial.remarks.iter().any(|it| it.contains(words));
+        assert_eq!(
+            has_remark("latencies are printed"),
+            remark.is_some(),
+            "{ms}"
+        );
+        assert!(remark.is_none_or(has_remark), "{ms}: {:?}", trial.remarks);
         let kept_back = trial.withheld.iter().find(|it| it.metric == "op.mean");
         assert_eq!(kept_back.map(|it| it.why.as_str()), why, "{ms}");
         assert_eq!(

@@ -156,11 +156,15 @@ pub(super) fn ending(trial: &mut ImportedTrial, preamble: &Preamble, result: &Re
             value,
         });
     };
-    let asked = preamble.requests.filter(|requests| *requests > 0);
-    if asked.is_some_and(|asked| result.events.is_some_and(|events| events >= asked as f64)) {
+    let requested = preamble.requests.filter(|requests| *requests > 0);
+    if requested.is_some_and(|requested| {
+        result
+            .events
+            .is_some_and(|events| events >= requested as f64)
+    }) {
         trial.kind = Kind::Finite;
         fact("ended by", "number of ops".to_owned());
-        fact("duration", format!("{} ops", asked.unwrap_or_default()));
+        fact("duration", format!("{} ops", requested.unwrap_or_default()));
         trial.primary = Some(Metric::COMPLETION.to_owned());
         trial.figures.push(Figure {
             metric: Metric::time(Metric::COMPLETION),
@@ -170,7 +174,7 @@ pub(super) fn ending(trial: &mut ImportedTrial, preamble: &Preamble, result: &Re
         return;
     }
     let whole = match preamble.time_ns {
-        Some(asked) => asked as f64 / 1e9,
+        Some(requested) => requested as f64 / 1e9,
         None => time.round(),
     };
     // A time that is a whole number of seconds was requested: work rarely ends after one by chance.

@@ -29,11 +29,11 @@ fn mode(trial: &mut ImportedTrial, preamble: &Preamble, result: &Result) -> Opti
     let (reads, writes) = (moved(result.reads), moved(result.writes));
     if let (true, true, Some(read), Some(written)) = (reads, writes, result.reads, result.writes) {
         let ratio = read / written;
-        let asked = preamble.ratio.unwrap_or(1.5);
-        let fits = (ratio / asked - 1.0).abs() < 0.01;
+        let requested = preamble.ratio.unwrap_or(1.5);
+        let fits = (ratio / requested - 1.0).abs() < 0.01;
         let words = if fits { "as" } else { "not" };
         trial.remarks.push(format!(
-            "{ratio:.2} reads to a write, {words} file-rw-ratio={asked} has it"
+            "{ratio:.2} reads to a write, {words} file-rw-ratio={requested} has it"
         ));
     }
     if preamble.mode.is_some() {

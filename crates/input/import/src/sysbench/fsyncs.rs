@@ -25,8 +25,8 @@ pub(super) fn explained(
     }
     let files = f64::from(preamble.files?);
     let every = match preamble.fsync_every {
-        None if !preamble.told_fsync => Some(DEFAULT_EVERY),
-        told => told,
+        None if !preamble.has_fsync => Some(DEFAULT_EVERY),
+        known => known,
     };
     let periodic = every.map_or(0.0, |every| (reads + writes) / every * files);
     // Each thread syncs all files at its end.
@@ -36,13 +36,13 @@ pub(super) fn explained(
     };
     Some(match every {
         Some(every) if explains(periodic) || explains(periodic + closing) => {
-            let told = if preamble.told_fsync {
+            let mode = if preamble.has_fsync {
                 ""
             } else {
                 " (sysbench's default)"
             };
             format!(
-                "{printed} fsyncs/s are explained by fsync-freq={every}{told} × {files} files: every {every} \
+                "{printed} fsyncs/s are explained by fsync-freq={every}{mode} × {files} files: every {every} \
                  requests, reads too, bring {files} fsyncs, which makes {periodic:.1}/s"
             )
         }

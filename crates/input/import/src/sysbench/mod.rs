@@ -96,8 +96,9 @@ fn begin(lines: &Lines<'_>, free_from: u32, figures: u32) -> u32 {
 /// The command line directly above the output, if there is one.
 fn command_above(lines: &Lines<'_>, free_from: u32, number: u32) -> u32 {
     let above = (free_from..number).rev().take(3);
-    let mut said = above.filter(|&line| !preamble::may_stand_between(lines.get(line).trim()));
-    said.next()
+    let mut others = above.filter(|&line| !preamble::may_stand_between(lines.get(line).trim()));
+    others
+        .next()
         .filter(|&line| preamble::is_run_command(lines.get(line)))
         .unwrap_or(number)
 }

@@ -24,7 +24,7 @@ pub(super) struct Preamble {
     pub(super) fsync_at_end: bool,
     pub(super) fsync_each_write: bool,
     /// The options were printed, so options that are not among them are not in force.
-    pub(super) told_fsync: bool,
+    pub(super) has_fsync: bool,
     pub(super) io_mode: Option<String>,
     /// `rndrw`, `seqwr`.
     pub(super) mode: Option<String>,
@@ -153,7 +153,7 @@ impl Preamble {
             self.open_flags = Some(rest.trim().to_owned());
         } else if let Some(rest) = text.strip_prefix("Number of IO requests:") {
             self.requests = rest.trim().parse().ok();
-            self.told_fsync = true;
+            self.has_fsync = true;
         } else if let Some(rest) =
             text.strip_prefix("Read/Write ratio for combined random IO test:")
         {
@@ -161,11 +161,11 @@ impl Preamble {
         } else if let Some(rest) = text.strip_prefix("Periodic FSYNC enabled, calling fsync() each")
         {
             self.fsync_every = rest.split_whitespace().next().and_then(|n| n.parse().ok());
-            self.told_fsync = true;
+            self.has_fsync = true;
         } else if text.starts_with("Calling fsync() at the end of test, Enabled") {
-            (self.fsync_at_end, self.told_fsync) = (true, true);
+            (self.fsync_at_end, self.has_fsync) = (true, true);
         } else if text.starts_with("Calling fsync() after each write operation") {
-            (self.fsync_each_write, self.told_fsync) = (true, true);
+            (self.fsync_each_write, self.has_fsync) = (true, true);
         } else {
             return text.starts_with("Report intermediate results every");
         }
@@ -187,7 +187,7 @@ impl Preamble {
                 "file-io-mode" => self.io_mode = Some(value.to_owned()),
                 "file-fsync-freq" => {
                     self.fsync_every = value.parse().ok().filter(|every| *every > 0.0);
-                    self.told_fsync = true;
+                    self.has_fsync = true;
                 }
                 _ => {}
             }

@@ -292,10 +292,10 @@ fn latencies_that_rounding_makes_uncertain_are_withheld_or_get_a_remark() {
         assert_eq!(figure(trial, "op.p99"), value, "{printed}");
         let withheld = trial.withheld.iter().find(|it| it.metric == "op.p99");
         assert_eq!(withheld.is_some(), value.is_none(), "{printed}");
-        let said = match withheld {
+        let found = match withheld {
             Some(withheld) => withheld.why.contains(share),
             None => share.is_empty() != trial.remarks.iter().any(|it| it.contains("op.p99 ±")),
         };
-        assert!(said, "{printed} {:?}", trial.remarks);
+        assert!(found, "{printed} {:?}", trial.remarks);
     }
 }

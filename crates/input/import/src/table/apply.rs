@@ -266,9 +266,10 @@ impl<'g> Resolver<'g> {
                 .ok_or_else(|| format!("line {}: `{text}` is not a unit", row.line));
         }
         let heads = self.grid.heads[column].iter().rev();
-        let told = heads.filter_map(|head| unit_in(head)).next();
+        let known = heads.filter_map(|head| unit_in(head)).next();
         let by = |text: &'r String| Some((in_parentheses(text)?, text.as_str()));
-        told.map(|measure| (measure, ""))
+        known
+            .map(|measure| (measure, ""))
             .or_else(|| row.cells.iter().find_map(by))
             .or_else(|| by(self.grid.caption.as_ref()?))
             .ok_or_else(|| format!("line {}: `{}` has no unit", row.line, row.cells[column]))
@@ -283,15 +284,16 @@ fn measured(grid: &Grid, map: &ColumnMap, column: usize) -> bool {
         Some(_) => true,
         None => false,
     };
-    let told = by_map
+    let known = by_map
         || grid.heads[column]
             .iter()
             .any(|head| unit_in(head).is_some())
         || grid.caption.as_deref().and_then(in_parentheses).is_some();
-    told || grid.rows.iter().any(|row| {
-        let own = value(&row.cells[column]).and_then(|(_, unit)| unit);
-        own.is_some() || row.cells.iter().any(|cell| in_parentheses(cell).is_some())
-    })
+    known
+        || grid.rows.iter().any(|row| {
+            let own = value(&row.cells[column]).and_then(|(_, unit)| unit);
+            own.is_some() || row.cells.iter().any(|cell| in_parentheses(cell).is_some())
+        })
 }
 
 fn in_parentheses(text: &str) -> Option<Measure> {
