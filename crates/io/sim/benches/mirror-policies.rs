@@ -27,7 +27,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use iodyno_mirror::{PolicyKind, QueueSettings, Totals};
-use iodyno_sim::{Disk, DiskSettings, FlashSettings, HddSettings, SimMirror, Slowing};
+use iodyno_sim::{Disk, DiskSettings, FlashSettings, HddSettings, SimMirror, SlowPeriod};
 use iodyno_sys::{Device, Op, OpKind};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -45,7 +45,7 @@ const FLASH_S: (f64, f64) = (0.1, 0.3);
 struct Cell {
     name: String,
     /// The disks of each mirror.
-    disks: Vec<(DiskSettings, Vec<Slowing>)>,
+    disks: Vec<(DiskSettings, Vec<SlowPeriod>)>,
     readers: ReadersSettings,
     queue: QueueSettings,
     /// Number of queues with a policy of their own; threads use them in turn.
@@ -190,7 +190,7 @@ fn published() {
     }
 }
 
-fn equal(disk: &DiskSettings, legs: usize) -> Vec<(DiskSettings, Vec<Slowing>)> {
+fn equal(disk: &DiskSettings, legs: usize) -> Vec<(DiskSettings, Vec<SlowPeriod>)> {
     vec![(disk.clone(), Vec::new()); legs]
 }
 
@@ -199,7 +199,7 @@ fn cells(kind: &str, disk: &DiskSettings, times: (f64, f64)) -> Vec<Cell> {
     let mut cells = Vec::new();
     let quarter = |number: f64| ((times.0 + times.1 * number / 4.0) * 1e9) as u64;
     for legs in 2..=4 {
-        let mut add = |what: &str, disks: Vec<(DiskSettings, Vec<Slowing>)>, readers| {
+        let mut add = |what: &str, disks: Vec<(DiskSettings, Vec<SlowPeriod>)>, readers| {
             cells.push(Cell {
                 name: format!("{kind} {legs}-way {what}"),
                 disks,
@@ -218,7 +218,7 @@ fn cells(kind: &str, disk: &DiskSettings, times: (f64, f64)) -> Vec<Cell> {
         let mut unequal = equal.clone();
         unequal[legs - 1].0 = disk.scaled(2.0);
         let mut slowing = equal.clone();
-        slowing[0].1 = vec![Slowing {
+        slowing[0].1 = vec![SlowPeriod {
             from_ns: quarter(1.0),
             until_ns: quarter(3.0),
             factor: 4.0,

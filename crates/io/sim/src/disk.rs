@@ -3,7 +3,7 @@
 use iodyno_model::{SimDisk, SimDiskKind};
 use iodyno_sys::{Device, DeviceEnd, Op, Slot};
 
-use crate::slowing::Slowing;
+use crate::slow_period::SlowPeriod;
 use crate::{Flash, FlashSettings, Hdd, HddSettings};
 
 /// The kind of a disk and its parameters.
@@ -36,7 +36,7 @@ pub enum Disk {
 
 impl Disk {
     /// Creates a disk. The seed determines the angle of a rotating disk at time 0.
-    pub fn new(settings: &DiskSettings, slowing: &[Slowing], seed: u64) -> Disk {
+    pub fn new(settings: &DiskSettings, slowing: &[SlowPeriod], seed: u64) -> Disk {
         match settings {
             DiskSettings::Hdd(settings) => Disk::Hdd(Hdd::new(settings, slowing, seed)),
             DiskSettings::Flash(settings) => Disk::Flash(Flash::new(settings, slowing)),

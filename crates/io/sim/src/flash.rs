@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use iodyno_sys::{Device, DeviceEnd, Op, OpKind, Slot};
 use slab::Slab;
 
-use crate::Slowing;
+use crate::SlowPeriod;
 
 /// Parameters of a [`Flash`].
 #[derive(Debug, Clone, PartialEq)]
@@ -92,7 +92,7 @@ enum Event {
 }
 
 /// Work of a die or channel: the first part is in progress.
-type Line = VecDeque<Part>;
+type WorkQueue = VecDeque<Part>;
 
 /// A solid-state disk: consecutive pages lie on consecutive channels, then on their next dies. A die reads or programs
 /// one page at a time and keeps a page that it has read until its channel has transferred it. Work is done in the order
@@ -101,12 +101,12 @@ type Line = VecDeque<Part>;
 #[derive(Debug, Clone)]
 pub struct Flash {
     settings: FlashSettings,
-    slowing: Vec<Slowing>,
+    slowing: Vec<SlowPeriod>,
     /// Earliest first; the number keeps the order of equal times.
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     numbers: u64,
     commands: Slab<Command>,
-    dies: Vec<Line>,
+    dies: Vec<WorkQueue>,
     /// Pages that wait for a channel: the die, and the part.
     channels: Vec<VecDeque<(u32, Part)>>,
     link_free: f64,
@@ -119,14 +119,14 @@ pub struct Flash {
 
 impl Flash {
     /// Creates an empty disk.
-    pub fn new(settings: &FlashSettings, slowing: &[Slowing]) -> Flash {
+    pub fn new(settings: &FlashSettings, slowing: &[SlowPeriod]) -> Flash {
         let dies = settings.channels * settings.dies;
         Flash {
             slowing: slowing.to_vec(),
             events: BinaryHeap::with_capacity(256),
             numbers: 0,
             commands: Slab::with_capacity(64),
-            dies: vec![Line::with_capacity(16); dies as usize],
+            dies: vec![WorkQueue::with_capacity(16); dies as usize],
             channels: vec![VecDeque::with_capacity(16); settings.channels as usize],
             link_free: 0.0,
             ends: BinaryHeap::with_capacity(64),
@@ -309,7 +309,7 @@ impl Device for Flash {
 
     fn submit(&mut self, now: u64, slot: Slot, op: &Op) {
         self.advance(now);
-        let factor = Slowing::factor_at(&self.slowing, now as f64);
+        let factor = SlowPeriod::factor_at(&self.slowing, now as f64);
         let command = Command {
             slot,
             op: *op,

@@ -6,7 +6,7 @@ use iodyno_sys::{Device, DeviceEnd, Op, OpKind, Slot};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::Slowing;
+use crate::SlowPeriod;
 
 /// Parameters of a [`Hdd`].
 #[derive(Debug, Clone, PartialEq)]
@@ -118,7 +118,7 @@ impl Transfer {
 #[derive(Debug, Clone)]
 pub struct Hdd {
     settings: HddSettings,
-    slowing: Vec<Slowing>,
+    slowing: Vec<SlowPeriod>,
     byte_ns: f64,
     rotations_per_ns: f64,
     /// Angle of offset 0 at time 0, ns.
@@ -137,7 +137,7 @@ const ROUNDING_NS: f64 = 2_000.0;
 
 impl Hdd {
     /// Creates a disk whose angle at time 0 is determined by the seed.
-    pub fn new(settings: &HddSettings, slowing: &[Slowing], seed: u64) -> Hdd {
+    pub fn new(settings: &HddSettings, slowing: &[SlowPeriod], seed: u64) -> Hdd {
         let angle = Xoshiro256PlusPlus::seed_from_u64(seed).random::<f64>();
         Hdd {
             byte_ns: 1e9 / settings.media_rate,
@@ -226,7 +226,7 @@ impl Hdd {
         else {
             return;
         };
-        let factor = Slowing::factor_at(&self.slowing, now);
+        let factor = SlowPeriod::factor_at(&self.slowing, now);
         let end = now + (transfer.end - now) * factor;
         let to = command.offset + u64::from(command.length);
         let read = command.kind == OpKind::Read;

@@ -10,7 +10,7 @@ mod flash;
 mod hdd;
 mod mirror;
 mod shared;
-mod slowing;
+mod slow_period;
 #[cfg(test)]
 mod testing;
 mod volume;
@@ -20,4 +20,4 @@ pub use flash::{Flash, FlashSettings};
 pub use hdd::{Hdd, HddSettings};
 pub use mirror::SimMirror;
 pub use shared::{SharedDevice, SimObserver};
-pub use slowing::Slowing;
+pub use slow_period::SlowPeriod;

@@ -19,7 +19,7 @@ struct Leg {
     counters: Counters,
 }
 
-/// What a leg was asked for so far, up to the last event.
+/// Counters of a leg up to the last event.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counters {
     disk: SimulatedDisk,
@@ -58,7 +58,7 @@ fn kind_of(transfer: Transfer) -> usize {
 
 /// An op in flight.
 #[derive(Debug, Clone, Copy, Default)]
-struct Open {
+struct InFlight {
     /// Number of legs that have not ended it.
     legs: u32,
     /// Its result: bytes, or −errno of a leg.
@@ -74,7 +74,7 @@ pub struct SimMirror {
     legs: Vec<Leg>,
     views: Vec<LegView>,
     /// The op of each slot.
-    open: Vec<Open>,
+    in_flight: Vec<InFlight>,
     ended: VecDeque<DeviceEnd>,
 }
 
@@ -97,7 +97,7 @@ impl SimMirror {
             policies,
             views: Vec::with_capacity(disks.len()),
             legs: disks.into_iter().map(leg).collect(),
-            open: vec![Open::default(); slots as usize],
+            in_flight: vec![InFlight::default(); slots as usize],
             ended: VecDeque::with_capacity(slots as usize),
         }
     }
@@ -178,8 +178,9 @@ impl Device for SimMirror {
     }
 
     fn submit(&mut self, now: u64, slot: Slot, op: &Op) {
-        if self.open.len() <= slot as usize {
-            self.open.resize(slot as usize + 1, Open::default());
+        if self.in_flight.len() <= slot as usize {
+            self.in_flight
+                .resize(slot as usize + 1, InFlight::default());
         }
         let all = 0..self.legs.len();
         let (legs, transfer) = match op.kind {
@@ -190,7 +191,7 @@ impl Device for SimMirror {
             OpKind::Write => (all, Transfer::Write),
             _ => return self.end(now, slot, 0),
         };
-        self.open[slot as usize] = Open {
+        self.in_flight[slot as usize] = InFlight {
             legs: legs.len() as u32,
             result: op.length as i32,
         };
@@ -232,13 +233,13 @@ impl Device for SimMirror {
             let mut request = Some(end.slot);
             while let Some(slot) = request {
                 request = leg.queue.next_request(slot);
-                let open = &mut self.open[slot as usize];
-                open.legs -= 1;
-                open.result = open.result.min(end.result);
-                if open.legs == 0 {
+                let op = &mut self.in_flight[slot as usize];
+                op.legs -= 1;
+                op.result = op.result.min(end.result);
+                if op.legs == 0 {
                     self.ended.push_back(DeviceEnd {
                         slot,
-                        result: open.result,
+                        result: op.result,
                         at: end.at,
                     });
                 }

@@ -58,7 +58,7 @@ struct State {
 struct Owner {
     user: u32,
     slot: Slot,
-    /// The user was told that it is cancelled.
+    /// Its cancellation was reported to the user.
     cancelled: bool,
 }
 

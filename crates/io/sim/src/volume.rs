@@ -76,7 +76,7 @@ struct User {
     /// Ops that have all of their records and end when everything is submitted.
     ready: Vec<Slot>,
     /// Ops that wait for a record that was requested before: reader, record, op.
-    late: Vec<(u64, u64, Slot)>,
+    waiting: Vec<(u64, u64, Slot)>,
     /// Time for copies of records that its ops have not taken yet, ns.
     copies_ns: u64,
 }
@@ -171,7 +171,7 @@ impl Volume {
             result: length,
         };
         match self.records {
-            None => self.pieces(now, user, slot, op),
+            None => self.issue_pieces(now, user, slot, op),
             Some(records) if op.kind == OpKind::Read => self.read(now, user, slot, op, records),
             Some(records) => self.write(now, user, slot, op, records),
         }
@@ -197,11 +197,11 @@ impl Volume {
                 .filter_map(|(at, mirror)| Some((at?, mirror)));
             match (own, mirror.min()) {
                 (Some(own), mirror) if own <= now && mirror.is_none_or(|(at, _)| own < at) => {
-                    self.happen();
+                    self.run_event();
                 }
                 (_, Some((at, mirror))) if at <= now => {
                     while let Some(end) = self.mirrors[mirror].take_ended(at) {
-                        self.arrive(end);
+                        self.request_ended(end);
                     }
                 }
                 _ => return None,
@@ -215,7 +215,7 @@ impl Volume {
     }
 
     /// An op without records, in pieces that lie on one mirror each.
-    fn pieces(&mut self, now: u64, user: u32, slot: Slot, op: &Op) {
+    fn issue_pieces(&mut self, now: u64, user: u32, slot: Slot, op: &Op) {
         let end = op.offset + u64::from(op.length);
         let mut offset = op.offset;
         while offset < end {
@@ -277,7 +277,9 @@ impl Volume {
                 }
                 (true, false) => {
                     self.ops[slot as usize].requests += 1;
-                    self.users[user as usize].late.push((number, record, slot));
+                    self.users[user as usize]
+                        .waiting
+                        .push((number, record, slot));
                 }
                 (true, true) => {}
             }
@@ -350,7 +352,7 @@ impl Volume {
         }
     }
 
-    fn happen(&mut self) {
+    fn run_event(&mut self) {
         let Some(Reverse((at, event))) = self.events.pop() else {
             return;
         };
@@ -398,9 +400,9 @@ impl Volume {
     }
 
     /// A request has ended.
-    fn arrive(&mut self, end: DeviceEnd) {
+    fn request_ended(&mut self, end: DeviceEnd) {
         let request = self.requests.remove(end.slot as usize);
-        let mut waiting: Vec<Slot> = request.op.into_iter().collect();
+        let mut ready: Vec<Slot> = request.op.into_iter().collect();
         let user = &mut self.users[request.user as usize];
         if self.records.is_some() && request.transfer == OpKind::Read {
             let mut streams = user.streams.iter_mut();
@@ -408,13 +410,13 @@ impl Volume {
                 stream.arrived[(request.record % REMEMBERED) as usize] = request.record;
             }
             let record = (request.stream, request.record);
-            user.late.retain(|(stream, record_of, slot)| {
+            user.waiting.retain(|(stream, record_of, slot)| {
                 let waits = (*stream, *record_of) == record;
-                waiting.extend(waits.then_some(*slot));
+                ready.extend(waits.then_some(*slot));
                 !waits
             });
         }
-        for slot in waiting {
+        for slot in ready {
             let op = &mut self.ops[slot as usize];
             op.requests -= 1;
             if end.result < 0 {

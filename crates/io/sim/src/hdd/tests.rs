@@ -148,7 +148,7 @@ fn data_in_the_cache_takes_the_overhead_only() {
 
 #[test]
 fn a_slow_period_multiplies_service_times() {
-    let slowing = Slowing {
+    let slowing = SlowPeriod {
         from_ns: 0,
         until_ns: 1 << 60,
         factor: 3.0,

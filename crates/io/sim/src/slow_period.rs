@@ -2,7 +2,7 @@
 
 /// A period in which a disk is slower.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Slowing {
+pub struct SlowPeriod {
     /// Its begin, ns.
     pub from_ns: u64,
     /// Its end, ns.
@@ -11,10 +11,10 @@ pub struct Slowing {
     pub factor: f64,
 }
 
-impl Slowing {
+impl SlowPeriod {
     /// The product of the factors at `now`.
-    pub(crate) fn factor_at(periods: &[Slowing], now: f64) -> f64 {
-        let active = |one: &&Slowing| (one.from_ns as f64) <= now && now < one.until_ns as f64;
+    pub(crate) fn factor_at(periods: &[SlowPeriod], now: f64) -> f64 {
+        let active = |one: &&SlowPeriod| (one.from_ns as f64) <= now && now < one.until_ns as f64;
         periods
             .iter()
             .filter(active)
