@@ -16,7 +16,8 @@ use iodyno_model::{
     Plan, Provision, RunId, Severity, Trial, TrialKey, Work, Workload,
 };
 use iodyno_runner::{
-    Guest, ProvisionRequest, Provisioned, StopFlag, TornDown, TrialEnd, carry_out,
+    Guest, Node, ProvisionRequest, Provisioned, StopFlag, StorageChange, TornDown, TrialEnd,
+    carry_out,
 };
 use iodyno_units::Nanos;
 
@@ -204,6 +205,16 @@ struct Live {
 }
 
 impl Live {
+    /// Changes it on a node.
+    fn change(
+        &self,
+        node: &dyn Node,
+        change: StorageChange,
+        stop: &StopFlag,
+    ) -> Result<(), Vec<Diagnostic>> {
+        node.change(&self.token, change, stop, &mut |_| ())
+    }
+
     fn new(
         configuration: usize,
         token: String,
@@ -546,6 +557,9 @@ impl<'a> OnNode<'a> {
         let (plan, stop, node) = (self.plan, self.stop, self.node.node);
         let rolls_back = |workload: &Workload| workload.files == FilePolicy::Rollback;
         let own = |cell: &u32| plan.place(*cell).0 == place;
+        let change = |live: &Live, change| {
+            on_each(&live.guests, node, |node| live.change(node, change, stop))
+        };
         let (_, workload) = plan.cell(key.cell);
         if rolls_back(workload) && !self.find(place).is_some_and(|live| live.snapshot) {
             // The snapshot contains the files of every workload that is rolled back to it.
@@ -555,13 +569,13 @@ impl<'a> OnNode<'a> {
                 }
             }
             if let Some(live) = self.find_mut(place) {
-                on_each(&live.guests, node, |node| node.snapshot(&live.token, stop))?;
+                change(live, StorageChange::Snapshot)?;
                 live.snapshot = true;
             }
         }
         match self.find(place) {
             Some(live) if rolls_back(workload) => {
-                on_each(&live.guests, node, |node| node.roll_back(&live.token, stop))?;
+                change(live, StorageChange::RollBack)?;
             }
             // Other jobs of fio create their files in the trial, and leave them in caches.
             Some(_) if needs_files(workload) || workload.files == FilePolicy::Shared => {
@@ -574,16 +588,16 @@ impl<'a> OnNode<'a> {
         if let Some(live) = self.find(place)
             && (live.share.is_some() || has_settings)
         {
-            node.renew(&live.token, stop)?;
+            live.change(node, StorageChange::Renew, stop)?;
             if has_settings && !live.guests.is_empty() {
-                on_each(&live.guests, node, |node| node.renew(&live.token, stop))?;
+                change(live, StorageChange::Renew)?;
             }
         }
         match self.find(place) {
             // The files of a virtual machine's disks are in use.
             Some(live) if plan.settling.drop_caches && live.guests.is_empty() => {
                 let mut told = |step: &str| tell(TargetEvent::Step(place, self.node.says(step)));
-                node.empty_caches(&live.token, stop, &mut told)
+                node.change(&live.token, StorageChange::EmptyCaches, stop, &mut told)
             }
             _ => Ok(()),
         }
@@ -615,7 +629,7 @@ impl<'a> OnNode<'a> {
         let (node, stop) = (self.node, self.stop);
         tell(TargetEvent::Step(place, node.says(&step)));
         if live.share.is_some() && live.latest.is_some() {
-            node.node.renew(&live.token, stop)?;
+            live.change(node.node, StorageChange::Renew, stop)?;
         }
         let failed = |why: String| vec![Diagnostic::error(format!("{step}: {why}"))];
         on_each(&live.guests, node.node, |node| {

@@ -17,8 +17,8 @@ use iodyno_model::{
 };
 use iodyno_runner::{
     Command, EngineSupport, Event, Examination, Examined, Guest, Hello, Later, Message, Node,
-    PROTOCOL, ProvisionRequest, Provisioned, RunnerError, Session, StopFlag, TornDown, TrialEnd,
-    Unsettled,
+    PROTOCOL, ProvisionRequest, Provisioned, RunnerError, Session, StopFlag, StorageChange,
+    TornDown, TrialEnd, Unsettled,
 };
 
 use crate::interim::Judge;
@@ -408,28 +408,20 @@ impl Node for FakeNode<'_> {
         Some(Box::new(FakeGuest(self)))
     }
 
-    fn snapshot(&self, token: &str, _: &StopFlag) -> Result<(), Vec<Diagnostic>> {
-        self.log("snapshot", token);
-        Ok(())
-    }
-
-    fn roll_back(&self, token: &str, _: &StopFlag) -> Result<(), Vec<Diagnostic>> {
-        self.log("roll back", token);
-        Ok(())
-    }
-
-    fn empty_caches(
+    fn change(
         &self,
         token: &str,
+        change: StorageChange,
         _: &StopFlag,
         _: &mut dyn FnMut(&str),
     ) -> Result<(), Vec<Diagnostic>> {
-        self.log("empty caches of", token);
-        Ok(())
-    }
-
-    fn renew(&self, token: &str, _: &StopFlag) -> Result<(), Vec<Diagnostic>> {
-        self.log("renew servers of", token);
+        let what = match change {
+            StorageChange::Snapshot => "snapshot",
+            StorageChange::RollBack => "roll back",
+            StorageChange::EmptyCaches => "empty caches of",
+            StorageChange::Renew => "renew servers of",
+        };
+        self.log(what, token);
         Ok(())
     }
 

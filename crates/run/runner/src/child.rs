@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 
 use iodyno_host::Owner;
 use iodyno_model::{BoundPlan, Diagnostic, Outcome, Settling, Step};
-use iodyno_storage::layers::{Cleaned, Guest, ProvisionRequest, Provisioned, TornDown};
+use iodyno_storage::layers::{
+    Cleaned, Guest, ProvisionRequest, Provisioned, StorageChange, TornDown,
+};
 use iodyno_storage::settle::Unsettled;
 use iodyno_units::Nanos;
 
@@ -26,7 +28,7 @@ use crate::helper::{self, CleanUp, CleanUpState};
 use crate::operations::OrphanFolder;
 use crate::process::{Connection, Launcher, NodeProcess, Report};
 use crate::protocol::{
-    Command, Event, Examination, Examined, Message, PROTOCOL, ReadError, StorageWork, TrialEnd,
+    Command, Event, Examination, Examined, Message, PROTOCOL, ReadError, TrialEnd,
 };
 use crate::session::{Later, Node, RunnerError, Session};
 use crate::simulate::Simulation;
@@ -143,40 +145,14 @@ impl<L: Launcher> Node for L {
         Some(Box::new(GuestNode::new(self, guest)?))
     }
 
-    fn snapshot(&self, token: &str, stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
-        storage::change(
-            self,
-            StorageWork::Snapshot(token.to_owned()),
-            stop,
-            &mut |_| (),
-        )
-    }
-
-    fn roll_back(&self, token: &str, stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
-        storage::change(
-            self,
-            StorageWork::RollBack(token.to_owned()),
-            stop,
-            &mut |_| (),
-        )
-    }
-
-    fn empty_caches(
+    fn change(
         &self,
         token: &str,
+        change: StorageChange,
         stop: &StopFlag,
         told: &mut dyn FnMut(&str),
     ) -> Result<(), Vec<Diagnostic>> {
-        storage::change(self, StorageWork::EmptyCaches(token.to_owned()), stop, told)
-    }
-
-    fn renew(&self, token: &str, stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
-        storage::change(
-            self,
-            StorageWork::Renew(token.to_owned()),
-            stop,
-            &mut |_| (),
-        )
+        storage::change(self, token, change, stop, told)
     }
 
     fn tear_down(

@@ -65,7 +65,7 @@ pub use child::LocalNode;
 pub use death::Death;
 pub use fio::{FioNode, serve_fio};
 pub use iodyno_storage::layers::{
-    Cleaned, Guest, Orphan, OtherUser, ProvisionRequest, Provisioned, TornDown,
+    Cleaned, Guest, Orphan, OtherUser, ProvisionRequest, Provisioned, StorageChange, TornDown,
 };
 pub use iodyno_storage::settle::Unsettled;
 pub use log_compression::inflate_log;

@@ -12,7 +12,7 @@ use iodyno_model::{
     BoundPlan, Diagnostic, EngineKind, Environment, Forecast, Frame, Job, KnownTarget, Outcome,
     Part, SeriesKind, Settling, Step, TargetInfo, TelemetryBatch,
 };
-use iodyno_storage::layers::{Cleaned, ProvisionRequest, Provisioned, TornDown};
+use iodyno_storage::layers::{Cleaned, ProvisionRequest, Provisioned, StorageChange, TornDown};
 use iodyno_storage::settle::Unsettled;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ use crate::death::Death;
 use crate::faults::{self, PrepareError};
 
 /// The version of the protocol; both ends must have the same.
-pub const PROTOCOL: u32 = 16;
+pub const PROTOCOL: u32 = 17;
 
 /// The largest frame, bytes. A part of a thousand clones with wide histograms takes about 100 MB.
 const LONGEST: u32 = 512 << 20;
@@ -156,14 +156,8 @@ pub enum StorageWork {
     Check(Vec<ProvisionRequest>),
     /// Make a target for the trials of this process.
     Provision(Box<ProvisionRequest>, Owner),
-    /// Take a snapshot of the target with this token.
-    Snapshot(String),
-    /// Return it to its snapshot.
-    RollBack(String),
-    /// Empty its caches outside of the page cache.
-    EmptyCaches(String),
-    /// Make the servers of the target with this token ready for the next trial.
-    Renew(String),
+    /// Change the target with this token.
+    Change(String, StorageChange),
     /// Undo the targets with these tokens.
     TearDown(Vec<String>),
     /// Undo the targets whose process has died.
@@ -183,7 +177,7 @@ pub enum StorageAnswer {
     Checked(Vec<Diagnostic>),
     /// The target.
     Provisioned(Result<Provisioned, Vec<Diagnostic>>),
-    /// A snapshot was taken or rolled back to, or caches were emptied.
+    /// Whether the target was changed.
     Changed(Result<(), Vec<Diagnostic>>),
     /// The work done, for each token.
     TornDown(Vec<TornDown>),

@@ -10,7 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use iodyno_model::{BoundPlan, ClockOffset, ClockRate, Diagnostic, Outcome, Settling, StopRequest};
-use iodyno_storage::layers::{Cleaned, Guest, ProvisionRequest, Provisioned, TornDown};
+use iodyno_storage::layers::{
+    Cleaned, Guest, ProvisionRequest, Provisioned, StorageChange, TornDown,
+};
 use iodyno_storage::settle::Unsettled;
 
 use crate::clock;
@@ -137,41 +139,21 @@ pub trait Node: Sync {
         None
     }
 
-    /// Takes a snapshot of the storage with this token, for [`Node::roll_back`].
+    /// Changes the storage with this token between trials; `told` gets each wait.
     ///
     /// # Errors
-    /// Its layers do not support snapshots, or it failed.
-    fn snapshot(&self, _token: &str, _stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
-        Err(makes_nothing())
-    }
-
-    /// Returns the storage with this token to its snapshot.
-    ///
-    /// # Errors
-    /// It has no snapshot, or it failed.
-    fn roll_back(&self, _token: &str, _stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
-        Err(makes_nothing())
-    }
-
-    /// Empties the caches of the storage with this token that are outside of the page cache; `told` gets each wait.
-    ///
-    /// # Errors
-    /// It failed; the storage is unusable.
-    fn empty_caches(
+    /// Its layers do not support the change, or it failed; see [`layers::change`](iodyno_storage::layers::change).
+    fn change(
         &self,
         _token: &str,
+        change: StorageChange,
         _stop: &StopFlag,
         _told: &mut dyn FnMut(&str),
     ) -> Result<(), Vec<Diagnostic>> {
-        Ok(())
-    }
-
-    /// Makes the servers of the storage with this token ready for the next trial.
-    ///
-    /// # Errors
-    /// It failed; the storage is unusable.
-    fn renew(&self, _token: &str, _stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
-        Ok(())
+        match change {
+            StorageChange::Snapshot | StorageChange::RollBack => Err(makes_nothing()),
+            StorageChange::EmptyCaches | StorageChange::Renew => Ok(()),
+        }
     }
 
     /// Undoes the storage with these tokens, each in reverse order, and returns what was done for each; does nothing if

@@ -10,7 +10,9 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use iodyno_model::Diagnostic;
-use iodyno_storage::layers::{self, Cleaned, ProvisionRequest, Provisioned, TornDown};
+use iodyno_storage::layers::{
+    self, Cleaned, ProvisionRequest, Provisioned, StorageChange, TornDown,
+};
 
 use crate::control::Control;
 use crate::guest::{self, GuestNode};
@@ -111,13 +113,15 @@ fn within_guests(
     Ok(made)
 }
 
-/// Takes a snapshot, rolls back to it, or empties caches.
+/// See [`crate::Node::change`].
 pub(crate) fn change(
     node: &dyn Launcher,
-    work: StorageWork,
+    token: &str,
+    change: StorageChange,
     stop: &StopFlag,
     told: &mut dyn FnMut(&str),
 ) -> Result<(), Vec<Diagnostic>> {
+    let work = StorageWork::Change(token.to_owned(), change);
     ask(node, work, stop, told, |answer| match answer {
         StorageAnswer::Changed(result) => Some(result),
         _ => None,
@@ -253,12 +257,9 @@ pub(crate) fn carry_out(
         StorageWork::Provision(request, owner) => {
             StorageAnswer::Provisioned(layers::provision(&request, owner, &stop, &told))
         }
-        StorageWork::Snapshot(token) => StorageAnswer::Changed(layers::snapshot(&token, &stop)),
-        StorageWork::RollBack(token) => StorageAnswer::Changed(layers::roll_back(&token, &stop)),
-        StorageWork::EmptyCaches(token) => {
-            StorageAnswer::Changed(layers::empty_caches(&token, &stop, &told))
+        StorageWork::Change(token, change) => {
+            StorageAnswer::Changed(layers::change(&token, change, &stop, &told))
         }
-        StorageWork::Renew(token) => StorageAnswer::Changed(layers::renew(&token, &stop)),
         StorageWork::TearDown(tokens) => StorageAnswer::TornDown(layers::tear_down(&tokens, &told)),
         StorageWork::Clean { dry_run } => StorageAnswer::Cleaned(layers::clean(dry_run, &told)),
     }

@@ -87,10 +87,6 @@ impl Maker<'_> {
     }
 }
 
-pub(super) fn no_target(token: &str) -> Diagnostic {
-    Diagnostic::error(format!("unknown target `{token}`"))
-}
-
 /// Has the guard admit a device whose content may be replaced.
 pub(super) fn admit(
     guard: &Guard,

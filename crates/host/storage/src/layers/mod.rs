@@ -6,6 +6,7 @@
 
 pub(crate) mod action;
 mod build;
+mod change;
 mod check;
 mod clean;
 mod fill;
@@ -32,20 +33,17 @@ mod vm_image;
 mod zfs;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use iodyno_host::{Owner, boot_id, socket_folder};
-use iodyno_model::{Diagnostic, FileSystemKind, Layer, ZfsOrigin};
+use iodyno_model::Diagnostic;
 
 use crate::journal::{Header, Journal, not_recorded};
 
+pub use change::StorageChange;
 pub use clean::{Cleaned, Orphan, OtherUser};
-use host::word;
-use host_ops::HostOps;
-use maker::{Maker, no_target, on_this_host};
-use making::{COMMAND, Making};
+use maker::{Maker, on_this_host};
+use making::Making;
 pub use request::{Guest, ProvisionRequest, Provisioned, TornDown};
-use settings::settings_in_force;
 use undo::{By, undo};
 
 /// What is wrong with these targets on this host: missing tools, permissions and space, refused devices. Changes
@@ -67,42 +65,18 @@ pub fn provision(
     on_this_host(|maker| maker.provision(request, owner, stop, told))
 }
 
-/// Takes a snapshot of a target, to which [`roll_back`] returns. It replaces the previous one.
+/// Changes a target between trials. `progress` gets what is waited for.
 ///
 /// # Errors
-/// Its top layer has no snapshots, or a command failed.
-pub fn snapshot(token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
-    on_this_host(|maker| maker.snapshot(token, stop))
-}
-
-/// Returns a target to its snapshot.
-///
-/// # Errors
-/// There is none, or a command failed.
-pub fn roll_back(token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
-    on_this_host(|maker| maker.roll_back(token, stop))
-}
-
-/// Empties the caches of a target's top layer that are not part of the page cache: those of a ZFS pool. `told` gets
-/// what is waited for.
-///
-/// # Errors
-/// A command failed; the target cannot be used any more.
-pub fn empty_caches(
+/// There is no such target, it does not support the change, or a command failed. After a failed
+/// [`StorageChange::EmptyCaches`] or [`StorageChange::Renew`] it cannot be used any more.
+pub fn change(
     token: &str,
+    change: StorageChange,
     stop: &dyn Fn() -> bool,
-    told: &dyn Fn(&str),
+    progress: &dyn Fn(&str),
 ) -> Result<(), Vec<Diagnostic>> {
-    on_this_host(|maker| maker.empty_caches(token, stop, told))
-}
-
-/// Makes the servers of a target ready for the next trial: one of virtio-fs is started anew, because it usually ends
-/// with its client.
-///
-/// # Errors
-/// It cannot be started, or a setting of the host has another value than was set; the target cannot be used any more.
-pub fn renew(token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
-    on_this_host(|maker| maker.renew(token, stop))
+    on_this_host(|maker| maker.change(token, change, stop, progress))
 }
 
 /// Undoes targets at the same time. There is nothing to undo for a token without a target. If something remains, so
@@ -212,112 +186,4 @@ impl Maker<'_> {
             faults,
         }
     }
-
-    fn empty_caches(
-        &self,
-        token: &str,
-        stop: &dyn Fn() -> bool,
-        told: &dyn Fn(&str),
-    ) -> Result<(), Vec<Diagnostic>> {
-        let Some(journal) = self.open(token, stop, told)? else {
-            return Err(vec![no_target(token)]);
-        };
-        let guard = self.guard(&[]);
-        let mut ops = self.ops(&guard, &journal, stop, told);
-        ops.mark = format!("{token}/caches");
-        let links = self.folders.mounts.join(token).join("devices");
-        zfs::empty_caches(&mut ops, &journal, &links).map_err(|fault| vec![fault])
-    }
-
-    fn renew(&self, token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
-        let Some(journal) = self.open(token, stop, &|_| ())? else {
-            // Nothing was made on it: it is a virtual machine of the target.
-            return Ok(());
-        };
-        let guard = self.guard(&[]);
-        let mut ops = self.ops(&guard, &journal, stop, &|_| ());
-        let ready = served::renew(&mut ops, &journal);
-        let ready = ready.and_then(|()| settings_in_force(self.host, &journal));
-        ready.map_err(|fault| vec![fault])
-    }
-
-    fn snapshot(&self, token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
-        self.on_snapshot(token, stop, |ops, top| match top {
-            Top::Zfs(name) => {
-                let snapshot = format!("{name}@rollback");
-                let _ = ops.run(&["zfs", "destroy", &snapshot], COMMAND);
-                ops.run(&["zfs", "snapshot", &snapshot], COMMAND)
-            }
-            Top::Btrfs(point) => {
-                let (trial, kept) = (format!("{point}/trial"), format!("{point}/kept"));
-                if Path::new(&kept).exists() {
-                    ops.run(&["btrfs", "subvolume", "delete", &kept], COMMAND)?;
-                }
-                ops.run(
-                    &["btrfs", "subvolume", "snapshot", "-r", &trial, &kept],
-                    COMMAND,
-                )
-            }
-        })
-    }
-
-    fn roll_back(&self, token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
-        self.on_snapshot(token, stop, |ops, top| match top {
-            Top::Zfs(name) => {
-                let snapshot = format!("{name}@rollback");
-                ops.run(&["zfs", "rollback", "-r", &snapshot], COMMAND)
-            }
-            Top::Btrfs(point) => {
-                let (trial, kept) = (format!("{point}/trial"), format!("{point}/kept"));
-                if !Path::new(&kept).exists() {
-                    return Err(Diagnostic::error(format!("`{point}` has no snapshot")));
-                }
-                ops.run(&["btrfs", "subvolume", "delete", &trial], COMMAND)?;
-                ops.run(&["btrfs", "subvolume", "snapshot", &kept, &trial], COMMAND)
-            }
-        })
-    }
-
-    fn on_snapshot(
-        &self,
-        token: &str,
-        stop: &dyn Fn() -> bool,
-        work: impl FnOnce(&mut HostOps<'_>, Top) -> Result<String, Diagnostic>,
-    ) -> Result<(), Vec<Diagnostic>> {
-        let Some(journal) = self.open(token, stop, &|_| ())? else {
-            return Err(vec![no_target(token)]);
-        };
-        let layers = &journal.header.provision.layers;
-        let top = match layers.first() {
-            Some(Layer::Zfs(zfs)) if zfs.origin == ZfsOrigin::Copy => Top::Zfs(zfs::copies(token)),
-            Some(Layer::Zfs(_)) => Top::Zfs(zfs::dataset(token)),
-            Some(Layer::FileSystem {
-                fs: FileSystemKind::Btrfs,
-                ..
-            }) => {
-                let point = self.folders.mounts.join(token);
-                let point = word(&point.join((layers.len() - 1).to_string()));
-                Top::Btrfs(point.map_err(|why| vec![Diagnostic::error(why)])?)
-            }
-            other => {
-                let kind = other.map_or("nothing", Layer::kind);
-                let message = format!("`{kind}` has no snapshots to roll back to");
-                let hint =
-                    "use `zfs` or `btrfs` as the top layer, or remove `files = \"rollback\"`";
-                return Err(vec![Diagnostic::error(message).hint(hint)]);
-            }
-        };
-        let guard = self.guard(&[]);
-        let mut ops = self.ops(&guard, &journal, stop, &|_| ());
-        ops.mark = format!("{token}/snapshot");
-        work(&mut ops, top).map(drop).map_err(|fault| vec![fault])
-    }
-}
-
-/// A top layer that has snapshots.
-enum Top {
-    /// The dataset or volume.
-    Zfs(String),
-    /// The mount point.
-    Btrfs(String),
 }

@@ -21,6 +21,7 @@ use iodyno_model::{
 use rustix::process::Signal;
 
 use super::action::Action;
+use super::change::StorageChange;
 use super::host::{Host, Invocation, Ran, ThisHost};
 use super::maker::Maker;
 use super::{ProvisionRequest, TornDown, mapped, zfs};
@@ -1148,7 +1149,11 @@ fn queue_settings_are_in_force_after_everything_above_was_made_and_are_read_back
     let read = |name: &str| fs::read_to_string(world.host.path(name)).unwrap();
     assert_eq!(read(&at("read_ahead_kb")), "8\n");
     assert_eq!(read(&at("nr_requests")), "32\n");
-    let ready = || world.maker().renew(TOKEN, &|| false);
+    let ready = || {
+        world
+            .maker()
+            .change(TOKEN, StorageChange::Renew, &|| false, &|_| ())
+    };
     ready().unwrap();
     for (name, other) in [
         (at("read_ahead_kb"), "128\n"),
@@ -1616,12 +1621,16 @@ fn a_lock_of_another_process_is_waited_for_until_it_is_released() {
     assert_eq!(told.take(), waiting(&folder));
     for locked in [&folder, &journal] {
         held.replace(Some(Held::on(locked, &world)));
-        maker.empty_caches(TOKEN, &|| false, &tell).unwrap();
+        maker
+            .change(TOKEN, StorageChange::EmptyCaches, &|| false, &tell)
+            .unwrap();
         assert_eq!(told.take(), waiting(locked));
     }
     // A stop ends the wait.
     let holder = Held::on(&folder, &world);
-    let stopped = maker.empty_caches(TOKEN, &|| true, &tell).unwrap_err();
+    let stopped = maker
+        .change(TOKEN, StorageChange::EmptyCaches, &|| true, &tell)
+        .unwrap_err();
     assert!(stopped[0].message.starts_with("stopped"), "{stopped:?}");
     held.replace(Some(holder));
     assert_eq!(maker.tear_down(TOKEN, &tell).faults, []);
@@ -1636,7 +1645,7 @@ fn the_cache_of_a_pool_is_emptied_and_other_targets_have_none() {
     world.commands.borrow_mut().clear();
     world
         .maker()
-        .empty_caches(TOKEN, &|| false, &|_| ())
+        .change(TOKEN, StorageChange::EmptyCaches, &|| false, &|_| ())
         .unwrap();
     let root = world.host.roots.root.display().to_string();
     let commands: Vec<String> = (world.commands.borrow().iter())
@@ -1656,7 +1665,7 @@ fn the_cache_of_a_pool_is_emptied_and_other_targets_have_none() {
     world.commands.borrow_mut().clear();
     world
         .maker()
-        .empty_caches(TOKEN, &|| false, &|_| ())
+        .change(TOKEN, StorageChange::EmptyCaches, &|| false, &|_| ())
         .unwrap();
     assert_eq!(*world.commands.borrow(), Vec::<String>::new());
 }
@@ -1681,7 +1690,10 @@ fn a_server_of_virtio_fs_is_started_anew_for_each_trial_and_undone_with_its_step
     };
     let first = servers(&world);
     fs::remove_file(&socket).unwrap();
-    world.maker().renew(TOKEN, &|| false).unwrap();
+    world
+        .maker()
+        .change(TOKEN, StorageChange::Renew, &|| false, &|_| ())
+        .unwrap();
     assert!(socket.exists());
     // The one of FUSE goes on. The new one is found by the step of the old one.
     let second = servers(&world);
@@ -1695,7 +1707,10 @@ fn a_server_of_virtio_fs_is_started_anew_for_each_trial_and_undone_with_its_step
     // Others have no servers that end.
     make(&world, provisions(&world).remove(0)).unwrap();
     world.commands.borrow_mut().clear();
-    world.maker().renew(TOKEN, &|| false).unwrap();
+    world
+        .maker()
+        .change(TOKEN, StorageChange::Renew, &|| false, &|_| ())
+        .unwrap();
     assert_eq!(*world.commands.borrow(), Vec::<String>::new());
 }
 
@@ -1721,7 +1736,7 @@ fn a_pool_below_another_layer_keeps_its_cache() {
     world.commands.borrow_mut().clear();
     world
         .maker()
-        .empty_caches(TOKEN, &|| false, &|_| ())
+        .change(TOKEN, StorageChange::EmptyCaches, &|| false, &|_| ())
         .unwrap();
     assert_eq!(*world.commands.borrow(), Vec::<String>::new());
 }

@@ -700,9 +700,6 @@ fn makes_nothing(work: &StorageWork) -> StorageAnswer {
             StorageAnswer::TornDown(tokens.iter().map(|_| Default::default()).collect())
         }
         StorageWork::Clean { .. } => StorageAnswer::Cleaned(Ok(Cleaned::default())),
-        StorageWork::Snapshot(_)
-        | StorageWork::RollBack(_)
-        | StorageWork::EmptyCaches(_)
-        | StorageWork::Renew(_) => StorageAnswer::Changed(Err(faults())),
+        StorageWork::Change(..) => StorageAnswer::Changed(Err(faults())),
     }
 }

@@ -8,7 +8,7 @@ use iodyno_model::{
     DmTarget, FileSystemKind, FlakeyFault, Layer, Limits, MdLayer, MdLevel, Pinning, Provision,
     VdevGroup, ZfsLayer, ZfsOrigin,
 };
-use iodyno_runner::{LocalNode, Node, ProvisionRequest, Provisioned, StopFlag};
+use iodyno_runner::{LocalNode, Node, ProvisionRequest, Provisioned, StopFlag, StorageChange};
 use iodyno_storage::layers::{TornDown, tear_down};
 
 use crate::common::{alone, is_root, run, skip};
@@ -309,14 +309,15 @@ fn btrfs() {
 
 fn returns_to_its_snapshot(made: &Provisioned, token: &str) {
     let (node, stop) = (node(), StopFlag::new());
+    let change = |change| node.change(token, change, &stop, &mut |_| ());
     for content in ["first", "second"] {
         let file = made.path.join("laid out");
         fs::write(&file, content).unwrap();
-        node.snapshot(token, &stop).unwrap();
+        change(StorageChange::Snapshot).unwrap();
         for _ in 0..2 {
             fs::write(&file, "changed").unwrap();
             fs::write(made.path.join("new"), "").unwrap();
-            node.roll_back(token, &stop).unwrap();
+            change(StorageChange::RollBack).unwrap();
             assert_eq!(fs::read_to_string(&file).unwrap(), content);
             assert!(!made.path.join("new").exists());
         }
@@ -353,7 +354,9 @@ fn overlay() {
         let (node, stop) = (node(), StopFlag::new());
         let _undo = Undo(wanted.token.clone());
         node.provision(&wanted, &stop, &mut |_| ()).unwrap();
-        let faults = node.snapshot(&wanted.token, &stop).unwrap_err();
+        let snapshot = StorageChange::Snapshot;
+        let faults = node.change(&wanted.token, snapshot, &stop, &mut |_| ());
+        let faults = faults.unwrap_err();
         assert_eq!(
             faults[0].message,
             "`tmpfs` has no snapshots to roll back to"
