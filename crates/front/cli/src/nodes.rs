@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::num::NonZero;
-use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use iodyno_host::on_threads;
 use iodyno_lab::LabNode;
 use iodyno_model::{Diagnostic, NodeAddress, PlannedNode};
 use iodyno_runner::{FioNode, LocalNode, Node, SshNode};
@@ -150,12 +150,8 @@ fn some_at_once<R: Send>(
         };
         std::iter::from_fn(take).collect::<Vec<_>>()
     };
-    let done = thread::scope(|scope| {
-        let begun: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        let ended = begun.into_iter().map(|thread| thread.join());
-        let done = ended.map(|done| done.unwrap_or_else(|panic| resume_unwind(panic)));
-        done.flatten().collect::<BTreeMap<_, _>>()
-    });
+    let done = on_threads(0..threads, |_| worker());
+    let done: BTreeMap<_, _> = done.into_iter().flatten().collect();
     done.into_values().collect()
 }
 

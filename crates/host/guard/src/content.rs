@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use iodyno_host::join;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::medium::{Buffer, Medium};
@@ -341,10 +342,7 @@ impl Reading<'_> {
                 .filter_map(|_| thread::Builder::new().spawn_scoped(scope, work).ok())
                 .collect();
             let mut found = vec![work()];
-            found.extend(others.into_iter().map(|other| match other.join() {
-                Ok(found) => found,
-                Err(panic) => std::panic::resume_unwind(panic),
-            }));
+            found.extend(others.into_iter().map(join));
             found.into_iter().collect()
         });
         self.sample.data.extend(found?.into_iter().flatten());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use iodyno_host::block::DeviceNumber;
 use iodyno_host::locks::command;
-use iodyno_host::{Owner, Roots, names, text};
+use iodyno_host::{Owner, ProcessStat, Roots, names, text};
 use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags};
 
 use crate::open::FileId;
@@ -186,8 +186,10 @@ pub(crate) fn serves(roots: &Roots, process: u32) -> bool {
 fn ancestors(roots: &Roots, process: u32) -> Vec<u32> {
     let mut found = Vec::new();
     let mut last = process;
-    while let Some(parent) = stat(roots, last, PARENT).filter(|parent| *parent > 0) {
-        let started = || stat(roots, parent, SESSION) == stat(roots, process, SESSION);
+    let parent_of = |process| Some(ProcessStat::of(roots, process)?.parent);
+    let session_of = |process| Some(ProcessStat::of(roots, process)?.session);
+    while let Some(parent) = parent_of(last).filter(|parent| *parent > 0) {
+        let started = || session_of(parent) == session_of(process);
         if found.contains(&parent) || parent == 1 && !started() {
             break;
         }
@@ -195,20 +197,6 @@ fn ancestors(roots: &Roots, process: u32) -> Vec<u32> {
         last = parent;
     }
     found
-}
-
-/// Fields of `/proc/PID/stat` behind the name.
-const PARENT: usize = 1;
-const SESSION: usize = 3;
-
-fn stat(roots: &Roots, process: u32, field: usize) -> Option<u32> {
-    let stat = text(roots.proc.join(process.to_string()).join("stat"))?;
-    stat.rsplit_once(") ")?
-        .1
-        .split(' ')
-        .nth(field)?
-        .parse()
-        .ok()
 }
 
 /// How a descriptor is held against others, from its `/proc/PID/fdinfo/N`: it is locked, or the octal flags contain

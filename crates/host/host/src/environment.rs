@@ -135,14 +135,17 @@ fn memory(roots: &Roots) -> MemoryInfo {
     }
 }
 
+/// A value of /proc/meminfo, bytes; `None`: it is missing.
+pub fn meminfo_bytes(text: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines();
+    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    let kib: u64 = value.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kib.saturating_mul(1024))
+}
+
 /// Parses /proc/meminfo.
 pub(crate) fn meminfo(text: &str) -> MemoryInfo {
-    let bytes = |name: &str| {
-        text.lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-            .and_then(|value| value.trim().trim_end_matches(" kB").parse::<u64>().ok())
-            .map_or(0, |kib| kib.saturating_mul(1024))
-    };
+    let bytes = |name| meminfo_bytes(text, name).unwrap_or(0);
     MemoryInfo {
         total: bytes("MemTotal"),
         available: bytes("MemAvailable"),

@@ -17,12 +17,17 @@ pub mod locks;
 pub mod mounts;
 pub mod nvme;
 mod owner;
+mod process_stat;
 mod roots;
 pub mod space;
 pub mod stack;
+mod threads;
 mod users;
 
+pub use environment::meminfo_bytes;
 pub use folders::{StateFolders, mirror_of_socket, socket_folder, socket_name, state_folder};
 pub use owner::{Owner, STEP_VARIABLE, boot_id, started_for};
+pub use process_stat::ProcessStat;
 pub use roots::{Roots, names, text};
+pub use threads::{join, on_threads};
 pub use users::{User, users};

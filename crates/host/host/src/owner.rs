@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::process_stat::ProcessStat;
 use crate::roots::{Roots, text};
 
 /// The process that uses a target.
@@ -16,12 +17,11 @@ pub struct Owner {
 impl Owner {
     /// The process with this id; `None` if there is none.
     pub fn of(roots: &Roots, pid: u32) -> Option<Owner> {
-        let stat = text(roots.proc.join(pid.to_string()).join("stat"))?;
-        // The name of the program is in parentheses and may contain any character.
-        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
-        let exited = matches!(fields.first(), Some(&("Z" | "X")));
-        let start = fields.get(19)?.parse().ok()?;
-        (!exited).then_some(Owner { pid, start })
+        let stat = ProcessStat::of(roots, pid)?;
+        (!stat.has_ended()).then_some(Owner {
+            pid,
+            start: stat.start,
+        })
     }
 
     /// Whether it still runs.

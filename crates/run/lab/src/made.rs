@@ -6,11 +6,11 @@
 //! own targets: all nodes make, prepare and undo theirs at the same time, each on a separate thread.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 
+use iodyno_host::{join, on_threads};
 use iodyno_model::{
     Configuration, Diagnostic, ExportUri, FilePolicy, Files, Fresh, Layer, MadeTarget, Pinning,
     Plan, Provision, RunId, Severity, Trial, TrialKey, Work, Workload,
@@ -117,27 +117,11 @@ pub fn obstacles(
         let requests = requests(number);
         (!requests.is_empty()).then_some((node, requests))
     });
-    let found = at_once(asked, |(node, requests)| {
+    let found = on_threads(asked, |(node, requests)| {
         let found = node.node.check_provision(&requests, stop).into_iter();
         found.map(|fault| node.told(fault)).collect::<Vec<_>>()
     });
     found.into_iter().flatten().collect()
-}
-
-/// Runs `work` for each of these on a separate thread, and waits for all. Panics if one of them does.
-fn at_once<T: Send, R: Send>(
-    all: impl IntoIterator<Item = T>,
-    work: impl Fn(T) -> R + Sync,
-) -> Vec<R> {
-    let work = &work;
-    thread::scope(|scope| {
-        let begun = all.into_iter().map(|one| scope.spawn(move || work(one)));
-        let begun: Vec<_> = begun.collect();
-        let ended = begun.into_iter().map(|thread| thread.join());
-        ended
-            .map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)))
-            .collect()
-    })
 }
 
 fn request(plan: &Plan, place: usize, protected: &[PathBuf]) -> Option<ProvisionRequest> {
@@ -274,7 +258,7 @@ impl<'a> MadeTargets<'a> {
         drop(sender);
         thread::scope(|scope| {
             let ended = scope.spawn(move || {
-                at_once(begun, |(own, sender)| {
+                on_threads(begun, |(own, sender)| {
                     let done = work(own, &mut |told| drop(sender.send(told)));
                     (own.number, done)
                 })
@@ -282,7 +266,7 @@ impl<'a> MadeTargets<'a> {
             for told in receiver {
                 pass_on(told, lab, plan, observer);
             }
-            ended.join().unwrap_or_else(|panic| resume_unwind(panic))
+            join(ended)
         })
     }
 

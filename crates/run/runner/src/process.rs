@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use iodyno_host::{Owner, Roots};
+use iodyno_host::{Owner, ProcessStat, Roots, text};
 use iodyno_model::Diagnostic;
 use iodyno_model::printable::on_one_line;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
@@ -237,23 +237,16 @@ impl NodeProcess {
 
     /// Whether it is stopped by a signal or a debugger (states T and t).
     pub(crate) fn is_stopped(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()));
-        stat.is_ok_and(|stat| {
-            stat.rsplit_once(") ")
-                .is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
-        })
+        let stat = ProcessStat::of(&Roots::host(), self.pid());
+        stat.is_some_and(|stat| matches!(stat.state, 'T' | 't'))
     }
 
     /// Whether one of its threads is blocked in the kernel (state D).
     pub(crate) fn is_blocked(&self) -> bool {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid()));
         let stats = tasks.into_iter().flatten().flatten();
-        let mut stats =
-            stats.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
-        stats.any(|stat| {
-            stat.rsplit_once(") ")
-                .is_some_and(|(_, rest)| rest.starts_with('D'))
-        })
+        let mut stats = stats.filter_map(|task| text(task.path().join("stat")));
+        stats.any(|stat| ProcessStat::parse(&stat).is_some_and(|stat| stat.state == 'D'))
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-use iodyno_host::Roots;
 use iodyno_host::counters::{DiskStats, disk_stats};
+use iodyno_host::{Roots, meminfo_bytes};
 use iodyno_model::{StackLayer, TargetInfo};
 
 use crate::clock;
@@ -34,7 +34,7 @@ enum Reading {
     /// Bytes that each device has read, written and discarded. Completed ops are not counted: a flush of anyone
     /// completes as a write without data, also on a device that writes nothing.
     Devices(Vec<(String, Vec<Option<u64>>)>),
-    /// Dirty and writeback pages of the host, KiB.
+    /// Dirty memory of the host and memory under writeback, bytes.
     Writeback(u64),
 }
 
@@ -63,7 +63,10 @@ impl StorageProgress {
     fn read(&self) -> Reading {
         let text = |name| std::fs::read_to_string(self.roots.proc.join(name)).unwrap_or_default();
         if self.devices.is_empty() {
-            return Reading::Writeback(unwritten_kib(&text("meminfo")));
+            let memory = text("meminfo");
+            let bytes =
+                ["Dirty", "Writeback", "WritebackTmp"].map(|name| meminfo_bytes(&memory, name));
+            return Reading::Writeback(bytes.into_iter().flatten().sum());
         }
         let stats = disk_stats(&text("diskstats")).into_iter();
         let ours = stats.filter(|(name, _)| self.devices.contains(name));
@@ -89,17 +92,6 @@ fn devices(stack: &[StackLayer]) -> Vec<String> {
         .chain(rest)
         .map(|device| device.name.clone())
         .collect()
-}
-
-/// Dirty pages and pages under writeback from /proc/meminfo, KiB.
-fn unwritten_kib(meminfo: &str) -> u64 {
-    let value = |line: &str| {
-        let (name, value) = line.split_once(':')?;
-        let counts = matches!(name, "Dirty" | "Writeback" | "WritebackTmp");
-        let value = value.trim().trim_end_matches("kB").trim();
-        counts.then(|| value.parse::<u64>().ok()).flatten()
-    };
-    meminfo.lines().filter_map(value).sum()
 }
 
 /// Detects that work has made no progress for too long. Instants are those of the caller's clock, ns.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::guest::cache_folder;
 use crate::guest::port::{self, PortError};
-use iodyno_host::{Roots, STEP_VARIABLE, names, text};
+use iodyno_host::{Roots, STEP_VARIABLE, names, on_threads, text};
 use iodyno_model::printable::shell_word;
 use iodyno_model::{CommandRun, Diagnostic};
 use rustix::fs::{MemfdFlags, OFlags};
@@ -282,16 +282,8 @@ impl Host for ThisHost {
         size: usize,
         span: Duration,
     ) -> io::Result<Vec<(u64, Duration)>> {
-        thread::scope(|scope| {
-            let work = devices.iter();
-            let work = work.map(|device| scope.spawn(move || measure(device, write, size, span)));
-            let work: Vec<_> = work.collect();
-            let ended = work.into_iter().map(|one| match one.join() {
-                Ok(measured) => measured,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            ended.collect()
-        })
+        let measured = on_threads(devices, |device| measure(device, write, size, span));
+        measured.into_iter().collect()
     }
 
     fn fill(&self, file: &Path, bytes: u64, stop: &dyn Fn() -> bool) -> io::Result<Duration> {

@@ -34,7 +34,7 @@ mod zfs;
 
 use std::collections::BTreeMap;
 
-use iodyno_host::{Owner, boot_id, socket_folder};
+use iodyno_host::{Owner, boot_id, on_threads, socket_folder};
 use iodyno_model::Diagnostic;
 
 use crate::journal::{Header, Journal, not_recorded};
@@ -88,15 +88,7 @@ pub fn tear_down(tokens: &[String], told: &(dyn Fn(&str) + Sync)) -> Vec<TornDow
             ..TornDown::default()
         })
     };
-    std::thread::scope(|scope| {
-        let work = tokens.iter().map(|token| scope.spawn(move || undo(token)));
-        let work: Vec<_> = work.collect();
-        let ended = work.into_iter().map(|one| match one.join() {
-            Ok(undone) => undone,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        ended.collect()
-    })
+    on_threads(tokens, undo)
 }
 
 /// Undoes the targets whose process has died, and removes the sockets of mirrors whose server has ended; with

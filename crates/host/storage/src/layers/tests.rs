@@ -744,7 +744,7 @@ impl World {
 
     /// The owner of a process that is made on the simulated host.
     fn living(&self, pid: u32) -> Owner {
-        let stat = format!("{pid} (a b) S {} 5 0", "0 ".repeat(18).trim());
+        let stat = format!("{pid} (a b) S {} 5 0 0", "0 ".repeat(18).trim());
         self.host.write(&format!("proc/{pid}/stat"), &stat);
         Owner::of(&self.host.roots, pid).unwrap()
     }
@@ -1030,7 +1030,7 @@ fn clean_leaves_targets_alone_that_are_used_and_a_dry_run_leaves_all_alone() {
     // Another process got its id.
     world.host.write(
         "proc/4711/stat",
-        &format!("4711 (a b) S {} 6 0", "0 ".repeat(18).trim()),
+        &format!("4711 (a b) S {} 6 0 0", "0 ".repeat(18).trim()),
     );
     let used = world.state();
     let listed = world.maker().clean(true, &|_| ()).orphans;

@@ -11,7 +11,7 @@ use crate::guest::{
     ACCELERATION_LIMIT, BOOT_LIMIT, Boot, GuestError, Image, Kernel, Machine, ModuleTree,
     disk_path, modules_of, share_path, ssh,
 };
-use iodyno_host::{Roots, text};
+use iodyno_host::{meminfo_bytes, text};
 use iodyno_model::{
     Acceleration, Diagnostic, DiskBackend, DiskCache, DiskInterface, DiskOrigin, Layer, Provision,
     VmDisk, VmLayer, server_program,
@@ -138,7 +138,8 @@ pub(super) fn faults(
         fault(message, "set XDG_STATE_HOME to a shorter path");
     }
     let wanted = vm.memory.saturating_mul(u64::from(vm.guests));
-    if let Some(free) = available(host.roots())
+    let memory = text(host.roots().proc.join("meminfo")).unwrap_or_default();
+    if let Some(free) = meminfo_bytes(&memory, "MemAvailable")
         && wanted > free
     {
         let message = format!(
@@ -172,15 +173,6 @@ pub(super) fn faults(
         Err(error) => faults.push(diagnostic(&error)),
     }
     faults
-}
-
-/// Memory that can be used without swapping, bytes.
-fn available(roots: &Roots) -> Option<u64> {
-    let text = text(roots.proc.join("meminfo"))?;
-    let mut lines = text.lines();
-    let line = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kib << 10)
 }
 
 fn usable(device: &Path) -> bool {

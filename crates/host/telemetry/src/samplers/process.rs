@@ -161,7 +161,7 @@ impl Process {
             let Some(stat) = processes.stat(found.pid) else {
                 return false;
             };
-            if stat.ended {
+            if stat.has_ended() {
                 // A zombie: its parent has not waited for it yet.
                 found.now = None;
                 tree.keep(found.pid);

@@ -4,12 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use iodyno_host::started_for;
+use iodyno_host::{ProcessStat, started_for};
 
 use crate::scope::ProcessName;
-
-/// Flag of kernel threads (`PF_KTHREAD` in /proc/PID/stat).
-const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// The device that servers of file systems in user space keep open.
 pub(super) const FUSE: &str = "/dev/fuse";
@@ -39,9 +36,9 @@ impl Processes {
         Ok(entries.filter_map(pid).collect())
     }
 
-    /// Reads /proc/PID/stat, without the name, which can contain any bytes; `None`: it has ended.
-    pub(super) fn stat(&mut self, pid: u32) -> Option<Stat> {
-        stat(&String::from_utf8_lossy(self.read(pid, "stat").ok()?))
+    /// Reads /proc/PID/stat; `None`: it has ended.
+    pub(super) fn stat(&mut self, pid: u32) -> Option<ProcessStat> {
+        ProcessStat::parse(&String::from_utf8_lossy(self.read(pid, "stat").ok()?))
     }
 
     /// Reads /proc/PID/comm; empty: it has ended.
@@ -129,38 +126,6 @@ impl Processes {
 
 fn last_part(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
-}
-
-/// Fields of /proc/PID/stat.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stat {
-    /// It is a zombie.
-    pub(super) ended: bool,
-    /// It is a kernel thread.
-    pub(super) of_kernel: bool,
-    pub(super) parent: u32,
-    /// CPU time of all its threads, in hundredths of a second.
-    pub(super) user: u64,
-    pub(super) system: u64,
-    pub(super) threads: u64,
-    /// Resident memory, in pages.
-    pub(super) memory: u64,
-}
-
-/// Parses `99 (a name (of any kind)) S 1 …`.
-pub(super) fn stat(text: &str) -> Option<Stat> {
-    let (_, rest) = text.rsplit_once(") ")?;
-    let words: Vec<&str> = rest.split_ascii_whitespace().take(22).collect();
-    let number = |field: usize| -> Option<u64> { words.get(field)?.parse().ok() };
-    Some(Stat {
-        ended: matches!(*words.first()?, "Z" | "X"),
-        of_kernel: number(6)? & KERNEL_THREAD != 0,
-        parent: number(1)?.try_into().ok()?,
-        user: number(11)?,
-        system: number(12)?,
-        threads: number(17)?,
-        memory: number(21)?,
-    })
 }
 
 /// Fields of /proc/PID/io.
@@ -269,34 +234,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_stat_with_any_name() {
-        let rest = "S 1 1 1 0 -1 4194304 102 0 0 0 7 8 0 0 20 0 3 0 3515758 3133440 25 18";
-        let expected = Stat {
-            ended: false,
-            of_kernel: false,
-            parent: 1,
-            user: 7,
-            system: 8,
-            threads: 3,
-            memory: 25,
-        };
-        for name in ["cat", "a b", "x) S 1 2", "((", "sd-(pam)"] {
-            assert_eq!(
-                stat(&format!("99 ({name}) {rest}")),
-                Some(expected),
-                "{name}"
-            );
-        }
-        let kernel = rest.replace("4194304", "2129984");
-        assert!(stat(&format!("2 (kthreadd) {kernel}")).unwrap().of_kernel);
-        let zombie = rest.replacen('S', "Z", 1);
-        assert!(stat(&format!("2 (x) {zombie}")).unwrap().ended);
-        for text in ["", "99 (cat)", "99 (cat) S 1", "99 cat S 1 1 1 0 -1"] {
-            assert_eq!(stat(text), None, "{text}");
-        }
-    }
-
-    #[test]
     fn reads_io_if_all_four_fields_exist() {
         let text = "rchar: 9\nwchar: 8\nsyscr: 1\nsyscw: 2\nread_bytes: 3\nwrite_bytes: 4\ncancelled_write_bytes: 5\n";
         let expected = Io {
@@ -351,11 +288,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn does_not_panic_on_any_text(text in "([0-9]{1,4} \\([a-z() ]{0,9}\\) )?[SZ] ([0-9-]{1,21} ){0,30}\\PC*") {
-            let _ = stat(&text);
-        }
-
         #[test]
         fn does_not_panic_on_any_lines(text in "((syscr|syscw|read_bytes|write_bytes|x): [0-9-]{0,21}\n){0,9}\\PC*") {
             let _ = parse_io(&text);
