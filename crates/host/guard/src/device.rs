@@ -90,7 +90,7 @@ impl Guard {
         reasons
     }
 
-    /// Opens a block device for the intent of the request.
+    /// Opens a block device, against which there is no reason, for the intent of the request.
     pub(crate) fn admit_device(
         &self,
         request: &Request<'_>,
@@ -99,10 +99,6 @@ impl Guard {
     ) -> Result<Admitted, AdmitError> {
         if !request.intent.changes() {
             return self.admit_read(request, pinned, number);
-        }
-        let reasons = self.against_device(request, pinned, number, false);
-        if !reasons.is_empty() {
-            return Err(refused(request, pinned, reasons));
         }
         let claim = self.claim(request, pinned, number)?;
         // Check again now that the kernel excludes others: it may have been mounted in between.
@@ -129,11 +125,9 @@ impl Guard {
                 )
             }));
         }
-        let descriptor = reopen(
-            claim.descriptor.as_fd(),
-            open_flags(request.intent, request.flags),
-        )
-        .map_err(|source| AdmitError::failed(request.path, "open", source, request.flags.direct))?;
+        let flags = open_flags(request.intent, request.flags);
+        let descriptor = reopen(claim.descriptor.as_fd(), flags)
+            .map_err(|error| request.not_opened(error, request.flags.direct))?;
         Ok(Admitted {
             notes,
             claim: Some(claim),
@@ -149,7 +143,7 @@ impl Guard {
     ) -> Result<Admitted, AdmitError> {
         let descriptor = pinned
             .open(open_flags(request.intent, request.flags))
-            .map_err(|source| AdmitError::failed(request.path, "open", source, false))?;
+            .map_err(|error| request.not_opened(error, false))?;
         let notes = self.judge(number, Some(pinned)).into_iter().map(|reason| {
             format!(
                 "`{}` is in use and only read: {reason}",

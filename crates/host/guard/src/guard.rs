@@ -21,7 +21,7 @@ use crate::open::{Pinned, PinnedKind, create, open_flags};
 use crate::own_writes::{Claim, Records};
 use crate::paths::{discards, existing_folder_of, folder_of, holds_devices, image, mount_id};
 use crate::refusal::{AdmitError, Reason, refused};
-use crate::request::{Kind, OpenFlags, Request};
+use crate::request::{Kind, Request};
 use crate::survey::Survey;
 use crate::uses::patiently;
 
@@ -94,7 +94,7 @@ impl Guard {
     /// [`AdmitError::Refused`] with all reasons; [`AdmitError::Failed`] if the kernel cannot open it for
     /// another reason.
     pub fn admit(&self, request: &Request<'_>) -> Result<Admitted, AdmitError> {
-        let decision = self.decide(request);
+        let decision = self.open(request);
         match &decision {
             Ok(_) => tracing::debug!(path = %request.path.display(), "admitted"),
             Err(error) => tracing::debug!(path = %request.path.display(), %error, "not admitted"),
@@ -108,36 +108,15 @@ impl Guard {
     /// # Errors
     /// Those of [`Guard::admit`], except for errors of the calls that this function does not make.
     pub fn examine(&self, request: &Request<'_>) -> Result<TargetUse, AdmitError> {
-        let failed = |source| AdmitError::failed(request.path, "open", source, false);
+        let Some(pinned) = self.existing(request)? else {
+            return self.examine_creation(request);
+        };
+        self.verdict(request, &pinned, true)?;
         let changes = request.intent.changes();
-        let pinned = match self.pin(request.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && request.creates() => {
-                return self.examine_creation(request);
-            }
-            other => other.map_err(failed)?,
-        };
-        if let Some(reason) = planted(request, &pinned) {
-            return Err(refused(request, &pinned, vec![reason]));
-        }
-        let reasons = match &pinned.kind {
-            PinnedKind::File => self.against_file(request, &pinned),
-            PinnedKind::Folder => self.against_folder(request, &pinned),
-            PinnedKind::Block(number) if changes => {
-                self.against_device(request, &pinned, *number, true)
-            }
-            PinnedKind::Block(_) => Vec::new(),
-            PinnedKind::Character(number) => against_character(request, *number),
-            PinnedKind::Other(kind) => vec![Reason::WrongKind {
-                kind: (*kind).to_owned(),
-            }],
-        };
-        if self.outweighed(request, &pinned, &reasons).is_none() {
-            return Err(refused(request, &pinned, reasons));
-        }
         let mut access = Access::empty();
         access.set(Access::READ_OK, request.intent.read || !changes);
         access.set(Access::WRITE_OK, changes);
-        may(request.path, access).map_err(failed)?;
+        may(request.path, access).map_err(|error| request.not_opened(error, false))?;
         Ok(match pinned.kind {
             PinnedKind::File | PinnedKind::Block(_) if changes => TargetUse::Overwrite,
             PinnedKind::Folder if changes => TargetUse::CreateIn,
@@ -147,9 +126,6 @@ impl Guard {
 
     /// [`Self::examine`] for a file that would be created.
     fn examine_creation(&self, request: &Request<'_>) -> Result<TargetUse, AdmitError> {
-        if let Some(refusal) = self.not_to_create(request) {
-            return Err(refusal);
-        }
         let folder = existing_folder_of(request.path);
         let not_made = |error| self.not_made(request, error);
         let pinned = Pinned::path(folder).map_err(not_made)?;
@@ -160,40 +136,77 @@ impl Guard {
         Ok(TargetUse::Create)
     }
 
-    fn decide(&self, request: &Request<'_>) -> Result<Admitted, AdmitError> {
-        let failed = |source| AdmitError::failed(request.path, "open", source, false);
-        let pinned = match self.pin(request.path) {
+    /// Pins an existing target; `None`: it does not exist and may be created.
+    fn existing(&self, request: &Request<'_>) -> Result<Option<Pinned>, AdmitError> {
+        match self.pin(request.path) {
+            Ok(pinned) => Ok(Some(pinned)),
             Err(error) if error.kind() == io::ErrorKind::NotFound && request.creates() => {
-                if let Some(refusal) = self.not_to_create(request) {
-                    return Err(refusal);
-                }
-                match create(request.path, open_flags(request.intent, request.flags)) {
-                    Ok(descriptor) => return self.made(request, descriptor),
-                    // Another process created it first, or a symlink is dangling.
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                        Pinned::path(request.path).map_err(|_| request.not_made(error))?
-                    }
-                    Err(error) => return Err(self.not_made(request, error)),
-                }
+                self.not_to_create(request).map_or(Ok(None), Err)
             }
-            other => other.map_err(failed)?,
+            Err(error) => Err(request.not_opened(error, false)),
+        }
+    }
+
+    /// Decides about an existing target. Returns notes on what is overwritten, or every reason against it. `content`:
+    /// the content of a device is read in any case; see [`Guard::against_device`].
+    fn verdict(
+        &self,
+        request: &Request<'_>,
+        pinned: &Pinned,
+        content: bool,
+    ) -> Result<Vec<String>, AdmitError> {
+        if let Some(reason) = planted(request, pinned) {
+            return Err(refused(request, pinned, vec![reason]));
+        }
+        let reasons = match &pinned.kind {
+            PinnedKind::File => self.against_file(request, pinned),
+            PinnedKind::Folder => self.against_folder(request, pinned),
+            PinnedKind::Block(number) if request.intent.changes() => {
+                self.against_device(request, pinned, *number, content)
+            }
+            PinnedKind::Block(_) => Vec::new(),
+            PinnedKind::Character(number) => against_character(request, *number),
+            PinnedKind::Other(kind) => vec![Reason::WrongKind {
+                kind: (*kind).to_owned(),
+            }],
         };
-        if let Some(reason) = planted(request, &pinned) {
-            return Err(refused(request, &pinned, vec![reason]));
-        }
-        match pinned.kind {
-            PinnedKind::File => self.admit_file(request, &pinned),
-            PinnedKind::Folder => self.admit_folder(request, &pinned),
-            PinnedKind::Block(number) => self.admit_device(request, &pinned, number),
-            PinnedKind::Character(number) => admit_character(request, &pinned, number),
-            PinnedKind::Other(kind) => Err(refused(
-                request,
-                &pinned,
-                vec![Reason::WrongKind {
-                    kind: kind.to_owned(),
-                }],
-            )),
-        }
+        let outweighed = self.outweighed(request, pinned, &reasons);
+        outweighed.ok_or_else(|| refused(request, pinned, reasons))
+    }
+
+    fn open(&self, request: &Request<'_>) -> Result<Admitted, AdmitError> {
+        let pinned = match self.existing(request)? {
+            Some(pinned) => pinned,
+            None => match create(request.path, open_flags(request.intent, request.flags)) {
+                Ok(descriptor) => return self.made(request, descriptor),
+                // Another process created it first, or a symlink is dangling.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    Pinned::path(request.path).map_err(|_| request.not_made(error))?
+                }
+                Err(error) => return Err(self.not_made(request, error)),
+            },
+        };
+        let notes = self.verdict(request, &pinned, false)?;
+        let (kind, flags) = match pinned.kind {
+            PinnedKind::Block(number) => return self.admit_device(request, &pinned, number),
+            PinnedKind::Folder => (Kind::Folder, OFlags::RDONLY | OFlags::DIRECTORY),
+            // O_DIRECT has no effect on them, and some refuse it.
+            PinnedKind::Character(_) => {
+                let mut flags = request.flags;
+                flags.direct = false;
+                (Kind::NullDevice, open_flags(request.intent, flags))
+            }
+            PinnedKind::File | PinnedKind::Other(_) => {
+                (Kind::File, open_flags(request.intent, request.flags))
+            }
+        };
+        let direct = request.flags.direct && kind == Kind::File;
+        let opened = pinned.open(flags);
+        let descriptor = opened.map_err(|error| request.not_opened(error, direct))?;
+        Ok(Admitted {
+            notes,
+            ..admitted(request, &pinned, kind, descriptor)
+        })
     }
 
     /// Pins the inode at a path; for the character device of an NVMe namespace, that of its block device.
@@ -224,9 +237,8 @@ impl Guard {
     }
 
     fn made(&self, request: &Request<'_>, descriptor: OwnedFd) -> Result<Admitted, AdmitError> {
-        let failed = |source| AdmitError::failed(request.path, "open", source, false);
         let link = descriptor.try_clone().and_then(Pinned::descriptor);
-        let pinned = link.map_err(failed)?;
+        let pinned = link.map_err(|error| request.not_opened(error, false))?;
         Ok(Admitted {
             created: true,
             ..admitted(request, &pinned, Kind::File, descriptor)
@@ -301,17 +313,6 @@ impl Guard {
         reasons
     }
 
-    fn admit_folder(&self, request: &Request<'_>, pinned: &Pinned) -> Result<Admitted, AdmitError> {
-        let reasons = self.against_folder(request, pinned);
-        if !reasons.is_empty() {
-            return Err(refused(request, pinned, reasons));
-        }
-        let descriptor = pinned
-            .open(OFlags::RDONLY | OFlags::DIRECTORY)
-            .map_err(|source| AdmitError::failed(request.path, "open", source, false))?;
-        Ok(admitted(request, pinned, Kind::Folder, descriptor))
-    }
-
     fn against_file(&self, request: &Request<'_>, pinned: &Pinned) -> Vec<Reason> {
         let mut reasons: Vec<Reason> = self.mount_reasons(request, pinned).into_iter().collect();
         if self.protects(pinned) {
@@ -322,22 +323,6 @@ impl Guard {
             reasons.extend(image(pinned));
         }
         reasons
-    }
-
-    fn admit_file(&self, request: &Request<'_>, pinned: &Pinned) -> Result<Admitted, AdmitError> {
-        let reasons = self.against_file(request, pinned);
-        let Some(notes) = self.outweighed(request, pinned, &reasons) else {
-            return Err(refused(request, pinned, reasons));
-        };
-        let descriptor = pinned
-            .open(open_flags(request.intent, request.flags))
-            .map_err(|source| {
-                AdmitError::failed(request.path, "open", source, request.flags.direct)
-            })?;
-        Ok(Admitted {
-            notes,
-            ..admitted(request, pinned, Kind::File, descriptor)
-        })
     }
 
     /// Notes on what is overwritten if permissions outweigh all reasons; otherwise `None`.
@@ -410,6 +395,11 @@ impl Guard {
 }
 
 impl Request<'_> {
+    /// `direct`: with O_DIRECT.
+    pub(crate) fn not_opened(&self, error: io::Error, direct: bool) -> AdmitError {
+        AdmitError::failed(self.path, "open", error, direct)
+    }
+
     fn not_made(&self, error: io::Error) -> AdmitError {
         AdmitError::failed(self.path, "create", error, self.flags.direct)
     }
@@ -441,26 +431,6 @@ fn against_character(request: &Request<'_>, number: DeviceNumber) -> Vec<Reason>
             kind: format!("a character device ({number})"),
         }],
     }
-}
-
-fn admit_character(
-    request: &Request<'_>,
-    pinned: &Pinned,
-    number: DeviceNumber,
-) -> Result<Admitted, AdmitError> {
-    let reasons = against_character(request, number);
-    if !reasons.is_empty() {
-        return Err(refused(request, pinned, reasons));
-    }
-    // O_DIRECT has no effect on them, and some refuse it.
-    let flags = OpenFlags {
-        direct: false,
-        ..request.flags
-    };
-    let descriptor = pinned
-        .open(open_flags(request.intent, flags))
-        .map_err(|source| AdmitError::failed(request.path, "open", source, false))?;
-    Ok(admitted(request, pinned, Kind::NullDevice, descriptor))
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod guard;
 mod links;
 mod medium;
 mod open;
+mod output;
 mod overlays;
 mod own_writes;
 mod paths;
@@ -34,9 +35,10 @@ mod uses;
 
 pub use admitted::Admitted;
 pub use guard::Guard;
-pub use links::{
+pub use links::refuse_planted_link;
+pub use output::{
     among_devices, append_output, create_output, name_output, new_output, open_output,
-    refuse_planted_link, unnamed_output,
+    unnamed_output,
 };
 pub use own_writes::WrittenDevice;
 pub use refusal::{AdmitError, Hold, Reason, Refusal};

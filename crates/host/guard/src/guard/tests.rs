@@ -7,7 +7,7 @@ use rustix::fs::FlockOperation;
 
 use super::*;
 use crate::open::FileId;
-use crate::request::Intent;
+use crate::request::{Intent, OpenFlags};
 
 /// The host is surveyed at most once per half second, whatever the number of files: a survey for each file would
 /// dominate the time to admit thousands.

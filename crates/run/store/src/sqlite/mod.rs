@@ -16,10 +16,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use iodyno_model::{
-    CommandRun, Environment, Frame, KnownTarget, Plan, Run, RunId, RunState, RunSummary,
-    TelemetryBatch, Trial, TrialKey,
-};
+use iodyno_model::{Plan, RunId};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
@@ -28,7 +25,7 @@ use crate::location::companion;
 use crate::owner::Owner;
 use crate::room::refuse_full;
 use crate::schema::{self, DatabaseKind, STEPS, Upgrade};
-use crate::{Appended, ImportReport, RunHandle, Store, StoreError};
+use crate::{ImportReport, StoreError};
 
 /// The name of a database in memory.
 const MEMORY: &str = ":memory:";
@@ -232,23 +229,6 @@ impl SqliteStore {
         self.reading("reading a plan", |transaction| {
             rows::plan(self, transaction, run)
         })
-    }
-
-    /// Gives a run another name. Durable when it returns.
-    ///
-    /// # Errors
-    /// As [`Store::run`].
-    pub fn rename_run(&self, run: RunId, name: &str) -> Result<(), StoreError> {
-        write::rename_run(self, run, name)
-    }
-
-    /// Deletes the runs with these numbers and all their trials: all of them, or none on an error. Their records are
-    /// not read, because they may be damaged. Later runs use their space in the file. Durable when it returns.
-    ///
-    /// # Errors
-    /// [`StoreError::RunIsLive`] while the process that executes one of them is alive.
-    pub fn delete_runs(&self, runs: &[u64]) -> Result<(), StoreError> {
-        write::delete_runs(self, runs)
     }
 
     fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<SqliteStore, StoreError> {
@@ -468,114 +448,5 @@ fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
             }
             other => return other,
         }
-    }
-}
-
-impl Store for SqliteStore {
-    fn begin_run(&self, plan: &Plan, started_unix_ms: u64) -> Result<RunHandle, StoreError> {
-        write::begin_run(self, plan, started_unix_ms)
-    }
-
-    fn resume_run(&self, run: RunId) -> Result<RunHandle, StoreError> {
-        write::resume_run(self, run)
-    }
-
-    fn set_rounds(&self, run: RunId, rounds: u32) -> Result<(), StoreError> {
-        write::set_rounds(self, run, rounds)
-    }
-
-    fn end_workload(&self, run: RunId, workload: usize, rounds: u32) -> Result<(), StoreError> {
-        write::end_workload(self, run, workload, rounds)
-    }
-
-    fn note_look(&self, run: RunId, rounds: u32) -> Result<(), StoreError> {
-        write::note_look(self, run, rounds)
-    }
-
-    fn begin_trial(
-        &self,
-        key: TrialKey,
-        configuration: &str,
-        workload: &str,
-        started_unix_ms: u64,
-    ) -> Result<(), StoreError> {
-        write::begin_trial(self, key, configuration, workload, started_unix_ms)
-    }
-
-    fn set_environment(
-        &self,
-        key: TrialKey,
-        node: &str,
-        environment: &Environment,
-    ) -> Result<(), StoreError> {
-        write::set_environment(self, key, node, environment)
-    }
-
-    fn set_targets(&self, key: TrialKey, targets: &[KnownTarget]) -> Result<(), StoreError> {
-        write::set_targets(self, key, targets)
-    }
-
-    fn targets(&self, run: RunId) -> Result<Vec<KnownTarget>, StoreError> {
-        read::targets(self, run)
-    }
-
-    fn append(&self, key: TrialKey, results: &[Appended<'_>]) -> Result<(), StoreError> {
-        write::append(self, key, results)
-    }
-
-    fn finish_trial(&self, trial: &Trial) -> Result<(), StoreError> {
-        write::finish_trial(self, trial)
-    }
-
-    fn pack_trial(&self, key: TrialKey) {
-        // If packing fails, the telemetry stays as it was appended, and is complete.
-        let _ = write::pack_trial(self, key);
-    }
-
-    fn add_commands(
-        &self,
-        key: TrialKey,
-        node: &str,
-        commands: &[CommandRun],
-    ) -> Result<(), StoreError> {
-        write::add_commands(self, key, node, commands)
-    }
-
-    fn finish_run(
-        &self,
-        run: RunId,
-        state: RunState,
-        ended_unix_ms: u64,
-    ) -> Result<(), StoreError> {
-        write::finish_run(self, run, state, ended_unix_ms)
-    }
-
-    fn runs(&self, limit: usize, offset: usize) -> Result<Vec<RunSummary>, StoreError> {
-        read::runs(self, limit, offset)
-    }
-
-    fn find(&self, name: &str) -> Result<RunId, StoreError> {
-        find::find(self, name)
-    }
-
-    fn run(&self, run: RunId) -> Result<Run, StoreError> {
-        read::run(self, run)
-    }
-
-    fn trial(&self, key: TrialKey) -> Result<Trial, StoreError> {
-        read::trial(self, key)
-    }
-
-    fn frames(&self, key: TrialKey, from: u32, limit: usize) -> Result<Vec<Frame>, StoreError> {
-        read::frames(self, key, from, limit)
-    }
-
-    fn telemetry(
-        &self,
-        key: TrialKey,
-        from: u32,
-        limit: usize,
-    ) -> Result<Vec<TelemetryBatch>, StoreError> {
-        telemetry::read(self, key, from, limit)
     }
 }
