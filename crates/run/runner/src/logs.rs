@@ -6,6 +6,10 @@
 //! count of each bin…`. Times count from the start of the clone's measured time, or are those of another clock. A write
 //! error ends the log and is reported as a note; the trial continues.
 
+pub(crate) mod compression;
+mod file;
+pub(crate) mod iolog;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,9 +17,9 @@ use std::sync::Arc;
 use iodyno_engine::{OpLog, OpRecord};
 use iodyno_model::{Direction, FIO_BINS, Histogram, IoPriority, Logs};
 
-use crate::counter_delta::CounterDelta;
-use crate::iolog::Iolog;
-use crate::log_file::{LogFile, close_all};
+use crate::logs::file::{LogFile, close_all};
+use crate::logs::iolog::Iolog;
+use crate::node::counter_delta::CounterDelta;
 
 /// Number of ops that can be queued before the worker has to wait.
 const QUEUE: usize = 16_384;

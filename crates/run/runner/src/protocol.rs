@@ -17,8 +17,8 @@ use iodyno_storage::settle::Unsettled;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::death::Death;
 use crate::faults::{self, PrepareError};
+use crate::parent::death::Death;
 
 /// The version of the protocol; both ends must have the same.
 pub const PROTOCOL: u32 = 17;

@@ -7,18 +7,20 @@ use std::path::{Path, PathBuf};
 
 use iodyno_model::{After, BoundPlan, Diagnostic, EngineKind, Job, Operations, Target, Work};
 
-use crate::exports;
 use crate::faults::{self, fault};
+use crate::files::exports;
+use crate::node::scheduler;
 use crate::probe::{PathKind, Probe};
-use crate::resolved::{Resolved, ResolvedClone};
-use crate::scheduler;
-use crate::seeds;
+use crate::resolve::resolved::{Resolved, ResolvedClone};
+use crate::resolve::seeds;
 
 mod binding;
 mod naming;
 mod operations;
 mod regions;
 mod replay;
+pub(crate) mod resolved;
+pub(crate) mod seeds;
 mod shared_files;
 
 use binding::Binding;

@@ -9,9 +9,9 @@ use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, SshAddress};
 
 use super::shell::LOADER;
-use crate::child::LocalNode;
-use crate::process::Launcher;
-use crate::ssh::{Master, run_limited};
+use crate::parent::child::LocalNode;
+use crate::parent::process::Launcher;
+use crate::parent::ssh::{Master, run_limited};
 
 /// The longest time for the question which fio there is.
 const ASKED: Duration = Duration::from_secs(30);

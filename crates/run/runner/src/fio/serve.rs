@@ -21,16 +21,16 @@ use super::job_file::{self, Place};
 use super::part::{Start, part};
 use super::shell::{Shell, ShellOutput};
 use crate::clock;
-use crate::control::{self, Control, SILENT_INTERVALS};
-use crate::death::Death;
 use crate::faults::{PrepareError, fault};
-use crate::message_writer::{MessageSender, MessageWriter};
+use crate::node::control::{self, Control, SILENT_INTERVALS};
+use crate::node::message_writer::{MessageSender, MessageWriter};
+use crate::node::serve::streams;
+use crate::node::worker::Signal;
+use crate::parent::death::Death;
 use crate::protocol::{
     Command, EngineSupport, Event, Examination, Examined, FoundPath, Hello, Message, StorageAnswer,
     StorageWork, TrialEnd,
 };
-use crate::serve::streams;
-use crate::worker::Signal;
 
 /// The exit code of a shell for a signal is its number and this.
 const SIGNAL: i32 = 128;

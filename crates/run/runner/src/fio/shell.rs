@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::process::keep_lines;
+use crate::parent::process::keep_lines;
 
 /// Reads the script from standard input up to a line with a dot, and executes it. On one line and without single
 /// quotes, so that every login shell passes it on as it is.

@@ -7,9 +7,9 @@ use iodyno_model::{Blocks, Diagnostic, EngineKind, ExportUri, Job};
 
 use super::naming::{self, Base};
 use crate::faults::fault;
+use crate::files::shares;
 use crate::probe::{PathKind, Probe};
-use crate::resolved::{FileKind, ResolvedClone, ResolvedFile};
-use crate::shares;
+use crate::resolve::resolved::{FileKind, ResolvedClone, ResolvedFile};
 
 /// An export of an NBD server with its length in bytes, or why it cannot be used.
 pub(super) type Export<'a> = (&'a ExportUri, Result<u64, Vec<Diagnostic>>);

@@ -7,7 +7,7 @@ use iodyno_model::{Action, Diagnostic, Job, Operations, Subject};
 
 use crate::faults::fault;
 use crate::probe::{PathKind, Probe};
-use crate::resolved::ResolvedClone;
+use crate::resolve::resolved::ResolvedClone;
 
 const DESCRIPTION: &str = "correct the workload's TOML file";
 

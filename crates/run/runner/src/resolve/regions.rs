@@ -7,8 +7,8 @@ use iodyno_units::Bytes;
 
 use super::binding::Binding;
 use crate::faults::fault;
-use crate::resolved::{FileKind, ResolvedFile};
-use crate::seeds;
+use crate::resolve::resolved::{FileKind, ResolvedFile};
+use crate::resolve::seeds;
 
 impl Binding<'_> {
     /// Sets the region of each file; shortened regions are noted.

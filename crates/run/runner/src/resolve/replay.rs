@@ -18,7 +18,7 @@ use rustix::fs::OFlags;
 use super::binding::Binding;
 use super::naming::{Base, placed};
 use crate::faults::fault;
-use crate::resolved::{FileKind, FileUse, ResolvedClone, ResolvedFile, ResolvedReplay};
+use crate::resolve::resolved::{FileKind, FileUse, ResolvedClone, ResolvedFile, ResolvedReplay};
 
 /// The largest number of ops of all traces of a trial together: 384 MiB.
 const MAX_OPS: usize = 1 << 24;

@@ -11,7 +11,7 @@ use iodyno_units::Bytes;
 use super::naming::{self, Base};
 use crate::faults::fault;
 use crate::probe::{PathKind, Probe};
-use crate::resolved::{FileKind, ResolvedFile};
+use crate::resolve::resolved::{FileKind, ResolvedFile};
 
 /// At most this many names appear in a message; the others are counted.
 const NAMED: usize = 3;
@@ -184,7 +184,7 @@ fn few(names: &[String]) -> String {
 mod tests {
     use super::*;
     use crate::resolve::resolve;
-    use crate::resolved::Resolved;
+    use crate::resolve::resolved::Resolved;
     use crate::samples::{job, plan};
     use iodyno_model::{Distribution, Engine, Job, Target, Work};
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::resolved::FileKind;
+use crate::resolve::resolved::FileKind;
 use crate::samples::{job, plan};
 use iodyno_model::{
     Amount, BlockSizes, Blocks, Direction, Engine, EngineKind, MixSequence, Order, Passes,

@@ -1,0 +1,320 @@
+//! Work of the parent on storage that may block: settling the host, examining files and devices, and cleaning up after
+//! a node that died.
+//!
+//! Invariant: none of this is done in the parent itself. A thread that is blocked in the kernel would prevent the
+//! parent from exiting. A child process therefore does the work, and is abandoned if it is blocked.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use iodyno_host::Owner;
+use iodyno_model::Settling;
+use iodyno_storage::settle::Unsettled;
+
+use crate::files::operations::OrphanFolder;
+use crate::parent::process::{Launcher, NodeProcess, Report};
+use crate::parent::session::{Later, POLL, RunnerError};
+use crate::protocol::{Command, Event, Examination, Examined, Hello, Message, PROTOCOL};
+use crate::stop::StopFlag;
+
+/// The name of its process.
+const NAME: &str = "iodyno-helper";
+/// The name of the process that examines files and devices.
+const EXAMINER: &str = "iodyno-examiner";
+/// The clean-up is abandoned if nothing could be removed for this long.
+const NO_PROGRESS: Duration = Duration::from_secs(30);
+/// The same, once the user has ended the trial.
+const NO_PROGRESS_STOPPED: Duration = Duration::from_millis(500);
+/// The longest wait for the examination of files and devices.
+const EXAMINED: Duration = Duration::from_secs(30);
+/// From SIGKILL to abandoning the process.
+const AFTER_KILL: Duration = Duration::from_millis(300);
+
+/// Settles the host as [`iodyno_storage::settle::settle`] does. Returns within 0.5 s after `stop` is set.
+pub(crate) fn settle<'a>(
+    node: &dyn Launcher,
+    settling: &Settling,
+    targets: &[PathBuf],
+    stop: &'a StopFlag,
+) -> Later<'a, Vec<Unsettled>> {
+    let command = Command::Settle {
+        settling: *settling,
+        targets: targets.to_owned(),
+    };
+    let asked = HelperCall::begin(node, NAME, command);
+    Box::new(move || {
+        let answer = |message| match message {
+            Message::Settled { unsettled } => Some(unsettled),
+            _ => None,
+        };
+        let why = match asked.answer(answer, || stop.is_set()) {
+            Ok(unsettled) => return unsettled,
+            Err(NoAnswer::Failed(why)) => why,
+            Err(NoAnswer::GivenUp(None)) => return Vec::new(),
+            Err(NoAnswer::GivenUp(Some(pid))) => {
+                format!("data are still being written out, and process {pid} waits for that")
+            }
+        };
+        vec![Unsettled::CachesKept { why }]
+    })
+}
+
+/// Examines files and devices. Everything is unknown without an answer within [`EXAMINED`].
+pub(crate) fn examine<'a>(
+    node: &dyn Launcher,
+    wanted: Examination,
+    stop: &'a StopFlag,
+) -> Later<'a, Examined> {
+    let begun = Instant::now();
+    let asked = HelperCall::begin(node, EXAMINER, Command::Examine(wanted));
+    Box::new(move || {
+        let answer = |message| match message {
+            Message::Examined(found) => Some(found),
+            _ => None,
+        };
+        let give_up = || stop.is_set() || begun.elapsed() >= EXAMINED;
+        asked.answer(answer, give_up).unwrap_or_default()
+    })
+}
+
+/// The answer of a process started as a node.
+pub(crate) enum Greeting {
+    /// A node, perhaps of another version.
+    Hello(Hello),
+    /// Not a node; with its output.
+    NotANode(String),
+}
+
+/// Starts a process of a node only to read its hello; it then ends.
+///
+/// # Errors
+/// It cannot be started, or there was no answer in time.
+pub(crate) fn greet(node: &dyn Launcher) -> Result<Greeting, RunnerError> {
+    let limit = node.connection().map_or(EXAMINED, |connection| {
+        Duration::from_nanos(connection.hello_ns)
+    });
+    let mut process = NodeProcess::start(node, NAME, Stdio::null())?;
+    let greeting = match process.reports.recv_timeout(limit) {
+        Ok(Report::Message(Message::Hello(hello))) => Greeting::Hello(hello),
+        Ok(Report::Message(_)) => {
+            Greeting::NotANode("its first message is not a handshake".to_owned())
+        }
+        Ok(Report::End(error)) => {
+            // Its standard error is complete when it has exited.
+            let _ = process.reports.recv_timeout(AFTER_KILL);
+            let why = match process.errors() {
+                errors if errors.is_empty() => error.to_string(),
+                errors => errors,
+            };
+            Greeting::NotANode(why)
+        }
+        Ok(_) => Greeting::NotANode("it ended".to_owned()),
+        Err(_) => {
+            process.kill();
+            let to = node
+                .connection()
+                .map_or_else(String::new, |to| to.to.clone());
+            let why = "no answer from the program there".to_owned();
+            return Err(RunnerError::NotConnected { to, why });
+        }
+    };
+    process.close();
+    let begun = Instant::now();
+    while process.exited().is_none() && begun.elapsed() < limit {
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(greeting)
+}
+
+/// Starts a process of a node for this task. Returns it with its identity on its host.
+///
+/// # Errors
+/// It cannot be started, or is not a node of this version.
+pub(crate) fn greeted(
+    node: &dyn Launcher,
+    task: &str,
+) -> Result<(NodeProcess, Owner), RunnerError> {
+    let limit = node.connection().map_or(EXAMINED, |connection| {
+        Duration::from_nanos(connection.hello_ns)
+    });
+    let mut process = NodeProcess::start(node, task, Stdio::null())?;
+    match process.reports.recv_timeout(limit) {
+        Ok(Report::Message(Message::Hello(hello))) if hello.version == PROTOCOL => {
+            let owner = Owner {
+                pid: hello.pid,
+                start: hello.process_start,
+            };
+            Ok((process, owner))
+        }
+        answer => {
+            // Its standard error is complete when it has exited.
+            if let Ok(Report::End(_)) = answer {
+                let _ = process.reports.recv_timeout(AFTER_KILL);
+            }
+            process.kill();
+            let to = node
+                .connection()
+                .map_or_else(String::new, |to| to.to.clone());
+            let why = match process.errors() {
+                errors if errors.is_empty() => "the node does not answer".to_owned(),
+                errors => errors,
+            };
+            Err(RunnerError::NotConnected { to, why })
+        }
+    }
+}
+
+/// Why a helper did not answer.
+enum NoAnswer {
+    /// It could not be started, or it ended.
+    Failed(String),
+    /// The wait was given up and the process was killed; its pid, if it is blocked.
+    GivenUp(Option<u32>),
+}
+
+/// A helper process that was sent a command.
+struct HelperCall(Result<NodeProcess, RunnerError>);
+
+impl HelperCall {
+    /// Starts a helper process with this name and sends it a command.
+    fn begin(node: &dyn Launcher, name: &str, command: Command) -> HelperCall {
+        let process = NodeProcess::start(node, name, Stdio::null());
+        if let Ok(process) = &process {
+            process.send(command);
+        }
+        HelperCall(process)
+    }
+
+    /// The first message that `answer` accepts. Gives up soon after `give_up` returns true.
+    fn answer<T>(
+        self,
+        answer: impl Fn(Message) -> Option<T>,
+        give_up: impl Fn() -> bool,
+    ) -> Result<T, NoAnswer> {
+        let mut process = self
+            .0
+            .map_err(|error| NoAnswer::Failed(error.to_string()))?;
+        let answered = loop {
+            match process.reports.recv_timeout(POLL) {
+                Ok(Report::Message(message)) => {
+                    if let Some(answer) = answer(message) {
+                        break Ok(answer);
+                    }
+                }
+                Ok(_) | Err(RecvTimeoutError::Disconnected) => {
+                    break Err(Some(
+                        "the helper process ended without an answer".to_owned(),
+                    ));
+                }
+                Err(RecvTimeoutError::Timeout) if give_up() => {
+                    process.kill();
+                    break Err(None);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        };
+        let ended_at = Instant::now();
+        let mut exited = process.exited().is_some();
+        while !exited && ended_at.elapsed() < AFTER_KILL {
+            thread::sleep(Duration::from_millis(1));
+            exited = process.exited().is_some();
+        }
+        answered.map_err(|why| match why {
+            Some(why) => NoAnswer::Failed(why),
+            None => NoAnswer::GivenUp((!exited).then(|| process.pid())),
+        })
+    }
+}
+
+/// A running clean-up: it records what a dead node wrote to devices, and removes the node's folder.
+#[derive(Debug)]
+pub(crate) struct CleanUp {
+    process: NodeProcess,
+    folder: Option<OrphanFolder>,
+    /// Number of removed files in the last progress report, and the time of that report.
+    reported: u64,
+    since: Instant,
+}
+
+/// The state of a clean-up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CleanUpState {
+    /// It is running; with new progress, the number of files removed and found so far.
+    Working(Option<(u64, u64)>),
+    /// It has ended or was abandoned; the text is appended to the cause of the node's death.
+    Over(Option<String>),
+}
+
+impl CleanUp {
+    /// Starts to clean up after a node. `died`: its process, if its writes to devices must be recorded. `lost`: its
+    /// process, if it may still run.
+    ///
+    /// # Errors
+    /// The folder remains: the reason and the remedy.
+    pub(crate) fn start(
+        node: &dyn Launcher,
+        (died, lost): (Option<Owner>, Option<Owner>),
+        folder: Option<OrphanFolder>,
+    ) -> Result<CleanUp, Option<String>> {
+        let process = NodeProcess::start(node, NAME, Stdio::null()).map_err(|error| {
+            let folder = folder.as_ref();
+            folder.map(|folder| folder.stays(&error.to_string()))
+        })?;
+        process.send(Command::CleanUp {
+            died,
+            lost,
+            folder: folder
+                .as_ref()
+                .map(|folder| (folder.at().to_owned(), folder.name().to_owned())),
+        });
+        Ok(CleanUp {
+            process,
+            folder,
+            reported: 0,
+            since: Instant::now(),
+        })
+    }
+
+    /// Returns the current state without waiting. `stop_by`: when the session must end unless there is progress, if the
+    /// user has ended the trial.
+    pub(crate) fn poll(&mut self, stop_by: Option<Instant>) -> CleanUpState {
+        let over = |words: &dyn Fn(&OrphanFolder) -> String| {
+            CleanUpState::Over(self.folder.as_ref().map(words))
+        };
+        loop {
+            match self.process.reports.try_recv() {
+                Ok(Report::Message(Message::CleanedUp(Ok(false)))) => {
+                    return CleanUpState::Over(None);
+                }
+                Ok(Report::Message(Message::CleanedUp(Ok(true)))) => {
+                    return over(&OrphanFolder::removed);
+                }
+                Ok(Report::Message(Message::CleanedUp(Err(why)))) => {
+                    return over(&|folder| folder.stays(&why));
+                }
+                Ok(Report::Message(Message::Event(Event::Progress { done, total, .. })))
+                    if done != self.reported =>
+                {
+                    (self.reported, self.since) = (done, Instant::now());
+                    return CleanUpState::Working(Some((done, total)));
+                }
+                Ok(Report::Message(_)) => {}
+                Ok(_) | Err(TryRecvError::Disconnected) => {
+                    return over(&|folder| folder.stays("the process that removed it has ended"));
+                }
+                Err(TryRecvError::Empty) => break,
+            }
+        }
+        let patience = match stop_by {
+            Some(by) if Instant::now() >= by => NO_PROGRESS_STOPPED,
+            _ => NO_PROGRESS,
+        };
+        match self.since.elapsed() >= patience {
+            true => over(&|folder| folder.waits(self.process.pid())),
+            false => CleanUpState::Working(None),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Storage that iodyno makes: a helper process does the work.
+//!
+//! Invariants: the parent never does any of it, because it may block in the kernel. Once the user has stopped the run,
+//! the parent waits only briefly. The helper is not killed, but continues to undo what it made, even after the parent
+//! has ended.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use iodyno_model::Diagnostic;
+use iodyno_storage::layers::{
+    self, Cleaned, ProvisionRequest, Provisioned, StorageChange, TornDown,
+};
+
+use crate::parent::guest::{self, GuestNode};
+use crate::parent::process::{Connection, Launcher, NodeProcess, Report};
+use crate::parent::session::POLL;
+use crate::protocol::{Command, Message, StorageAnswer, StorageWork};
+use crate::stop::StopFlag;
+
+/// The name of the helper's process.
+const NAME: &str = "iodyno-storage";
+/// From a stop request to leaving the helper alone. A run has one such wait at most, and one of the next kind.
+const AFTER_STOP: Duration = Duration::from_millis(2000);
+/// The same for work that begins after the request.
+const BEGUN_AFTER_STOP: Duration = Duration::from_millis(2000);
+/// The longest wait for the helper's next message: longer than any command may take.
+const SILENCE: Duration = Duration::from_secs(2000);
+
+/// See [`crate::Node::check_provision`].
+pub(crate) fn check(
+    node: &dyn Launcher,
+    requests: &[ProvisionRequest],
+    stop: &StopFlag,
+) -> Vec<Diagnostic> {
+    let guests = |request: &&ProvisionRequest| request.provision.vm().is_some();
+    let unreachable = || node.in_guest(NAME, Path::new("")).is_none();
+    if let (Some(request), true) = (requests.iter().find(guests), unreachable()) {
+        let name = &request.configuration;
+        let message =
+            format!("configuration `{name}`: virtual machines cannot be made on this node");
+        return vec![Diagnostic::error(message).hint("leave `vm` out, or put it once in a target")];
+    }
+    let work = StorageWork::Check(requests.to_vec());
+    let answer = |answer| match answer {
+        StorageAnswer::Checked(faults) => Some(Ok(faults)),
+        _ => None,
+    };
+    ask(node, work, stop, &mut |_| (), answer).unwrap_or_else(|faults| faults)
+}
+
+/// See [`crate::Node::provision`].
+pub(crate) fn provision(
+    node: &dyn Launcher,
+    request: &ProvisionRequest,
+    stop: &StopFlag,
+    told: &mut dyn FnMut(&str),
+) -> Result<Provisioned, Vec<Diagnostic>> {
+    let owner = node.owner(&request.token).map_err(|fault| vec![fault])?;
+    let work = StorageWork::Provision(Box::new(request.clone()), owner);
+    let made = ask(node, work, stop, told, |answer| match answer {
+        StorageAnswer::Provisioned(result) => Some(result),
+        _ => None,
+    })?;
+    if made.guests.is_empty() {
+        return Ok(made);
+    }
+    within_guests(node, request, made, stop, told).map_err(|mut faults| {
+        let undone = tear_down(node, std::slice::from_ref(&request.token), stop, told);
+        faults.extend(undone.into_iter().flat_map(|one| one.faults));
+        faults
+    })
+}
+
+/// Makes the layers above the virtual machines, in each of them.
+fn within_guests(
+    node: &dyn Launcher,
+    request: &ProvisionRequest,
+    mut made: Provisioned,
+    stop: &StopFlag,
+    told: &mut dyn FnMut(&str),
+) -> Result<Provisioned, Vec<Diagnostic>> {
+    for guest in made.guests.clone() {
+        let Some(request) = guest::request(request, &guest) else {
+            continue;
+        };
+        let Some(launcher) = GuestNode::new(node, &guest) else {
+            let fault = Diagnostic::error("a virtual machine of this node cannot be reached");
+            return Err(vec![
+                fault.hint("set XDG_STATE_HOME there to a path of letters and digits"),
+            ]);
+        };
+        let named = |text: &str| format!("in {}: {text}", guest.name);
+        let inner = provision(&launcher, &request, stop, &mut |step| told(&named(step)));
+        let inner = inner.map_err(|faults| {
+            let faults = faults.into_iter().map(|fault| Diagnostic {
+                message: named(&fault.message),
+                ..fault
+            });
+            faults.collect::<Vec<_>>()
+        })?;
+        made.path = inner.path;
+        made.commands.extend(inner.commands);
+        // All guests have the same layers, so the first one's facts stand for all.
+        for (name, value) in inner.facts {
+            made.facts.entry(name).or_insert(value);
+        }
+    }
+    Ok(made)
+}
+
+/// See [`crate::Node::change`].
+pub(crate) fn change(
+    node: &dyn Launcher,
+    token: &str,
+    change: StorageChange,
+    stop: &StopFlag,
+    told: &mut dyn FnMut(&str),
+) -> Result<(), Vec<Diagnostic>> {
+    let work = StorageWork::Change(token.to_owned(), change);
+    ask(node, work, stop, told, |answer| match answer {
+        StorageAnswer::Changed(result) => Some(result),
+        _ => None,
+    })
+}
+
+/// See [`crate::Node::tear_down`].
+pub(crate) fn tear_down(
+    node: &dyn Launcher,
+    tokens: &[String],
+    stop: &StopFlag,
+    told: &mut dyn FnMut(&str),
+) -> Vec<TornDown> {
+    let work = StorageWork::TearDown(tokens.to_vec());
+    let answer = ask(node, work, stop, told, |answer| match answer {
+        StorageAnswer::TornDown(ended) => Some(Ok(ended)),
+        _ => None,
+    });
+    let unknown = |faults: Vec<Diagnostic>| TornDown {
+        faults,
+        ..TornDown::default()
+    };
+    answer.unwrap_or_else(|faults| tokens.iter().map(|_| unknown(faults.clone())).collect())
+}
+
+/// See [`crate::Node::clean`].
+pub(crate) fn clean(
+    node: &dyn Launcher,
+    dry_run: bool,
+    stop: &StopFlag,
+    told: &mut dyn FnMut(&str),
+) -> Result<Cleaned, Vec<Diagnostic>> {
+    let work = StorageWork::Clean { dry_run };
+    ask(node, work, stop, told, |answer| match answer {
+        StorageAnswer::Cleaned(result) => Some(result),
+        _ => None,
+    })
+}
+
+/// Has a helper process do the work, and waits for the answer that `expected` accepts.
+fn ask<T>(
+    node: &dyn Launcher,
+    work: StorageWork,
+    stop: &StopFlag,
+    told: &mut dyn FnMut(&str),
+    expected: impl Fn(StorageAnswer) -> Option<Result<T, Vec<Diagnostic>>>,
+) -> Result<T, Vec<Diagnostic>> {
+    let mut process = NodeProcess::start(node, NAME, Stdio::null())
+        .map_err(|error| vec![Diagnostic::error(error.to_string())])?;
+    // Undoing begins even if the user has stopped the run.
+    let begun_after_stop = stop.is_set();
+    process.send(Command::Storage { work });
+    let mut heard = Instant::now();
+    let mut stopped: Option<Instant> = None;
+    let answer = loop {
+        if stop.is_set() && stopped.is_none() {
+            stopped = Some(Instant::now());
+            process.send(Command::Abort);
+        }
+        let patience = match begun_after_stop {
+            true => BEGUN_AFTER_STOP,
+            false => AFTER_STOP,
+        };
+        if stopped.is_some_and(|since| since.elapsed() >= patience) || heard.elapsed() >= SILENCE {
+            let message = format!(
+                "process {} continues to undo the storage, and then ends",
+                process.pid()
+            );
+            let clean = Connection::clean_command(node.connection());
+            let hint = format!("if it is killed, {clean} undoes the rest");
+            return Err(vec![Diagnostic::warning(message).hint(hint)]);
+        }
+        match process.reports.recv_timeout(POLL) {
+            Ok(Report::Message(Message::Storage { answer })) => {
+                heard = Instant::now();
+                match answer {
+                    StorageAnswer::Told(what) => told(&what),
+                    answer => {
+                        if let Some(answer) = expected(answer) {
+                            break answer;
+                        }
+                    }
+                }
+            }
+            Ok(Report::Message(_)) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(_) | Err(RecvTimeoutError::Disconnected) => {
+                let message = "the process that makes storage ended without an answer";
+                let clean = Connection::clean_command(node.connection());
+                let hint = format!("{clean} undoes what remains");
+                break Err(vec![Diagnostic::error(message).hint(hint)]);
+            }
+        }
+    };
+    // It normally exits at once. Otherwise it is reaped when this process ends.
+    let ended = Instant::now();
+    while process.exited().is_none() && ended.elapsed() < POLL {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    answer
+}
