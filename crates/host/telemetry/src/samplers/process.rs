@@ -12,13 +12,13 @@ use std::collections::HashMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use iodyno_host::Roots;
 use iodyno_host::counters::NS_A_TICK;
+use iodyno_host::{ProcessStat, Roots};
 use iodyno_model::{MirrorLayer, PROCESS, SeriesColumn, SeriesKind, SeriesRow};
 
 use super::mirror::Mirror;
 use super::process_tree::ProcessTree;
-use super::processes::{Processes, Stat};
+use super::processes::Processes;
 use crate::sampler::{Read, Readings, Sampler};
 use crate::scope::{ProcessName, Scope};
 
@@ -44,7 +44,7 @@ struct MatchedProcess {
     /// Its I/O cannot be read, which was reported in a gap.
     unreadable: bool,
     /// The last reading, and whether its I/O could be read; `None`: it has exited.
-    now: Option<(Stat, bool)>,
+    now: Option<(ProcessStat, bool)>,
 }
 
 impl MatchedProcess {
@@ -246,7 +246,12 @@ impl Sampler for Process {
 }
 
 /// The values of a process, in the order of [`PROCESS`].
-fn values(stat: &Stat, io: Option<[u64; 4]>, page_size: u64, legs: Option<[u64; 2]>) -> Values {
+fn values(
+    stat: &ProcessStat,
+    io: Option<[u64; 4]>,
+    page_size: u64,
+    legs: Option<[u64; 2]>,
+) -> Values {
     let [requests, commands] = legs.map_or([None; 2], |counts| counts.map(Some));
     let [reads, writes, read_bytes, written_bytes] =
         io.map_or([None; 4], |counts| counts.map(Some));

@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 
 use iodyno_guard::WrittenDevice;
 use iodyno_host::{Owner, Roots, stack};
-use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Outcome, Settling, Step, StopRequest};
+use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Outcome, Step, StopRequest};
 use iodyno_storage::settle::settle;
 use iodyno_units::Nanos;
 use rustix::process::{Pid, kill_process};
 
-use crate::faults::PrepareError;
 use crate::files;
 use crate::files::operations::OrphanFolder;
 use crate::node::control::{self, Control};
@@ -27,9 +26,7 @@ use crate::node::stuck::StuckGuard;
 use crate::node::timeline::Timeline;
 use crate::node::trial::{Remains, Trial};
 use crate::node::worker::Signal;
-use crate::protocol::{
-    Command, EngineSupport, Event, Examination, Hello, Message, PROTOCOL, StorageWork, TrialEnd,
-};
+use crate::protocol::{Command, EngineSupport, Event, Hello, Message, PROTOCOL, TrialEnd};
 
 /// How long a node whose connection was lost may take to end by itself: it notices the end of its input, and cleans up.
 const BY_ITSELF: Duration = Duration::from_secs(5);
@@ -84,75 +81,76 @@ fn session(input: File, output: File) -> bool {
         return false;
     }
     let timeline = Timeline::real(sender, signals);
-    let (mut devices, mut remains, mut stuck) = (Vec::new(), None, false);
-    let end = match await_task(&timeline) {
-        Task::Trial(plan) => {
-            let ended = trial(&plan, &control, &messages, timeline);
-            (devices, remains, stuck) = (ended.written, ended.remains, ended.stuck);
-            Some(ended.end)
+    let ended = match await_task(&timeline) {
+        None => {
+            writer.close();
+            return false;
         }
-        Task::Settle { settling, targets } => {
-            let stopped = || control.stop.is_set();
-            let unsettled = settle(&Roots::host(), &settling, &targets, &stopped);
-            messages.send(Message::Settled { unsettled });
+        Some(Command::Prepare { plan }) => trial(&plan, &control, &messages, timeline),
+        Some(Command::Finish | Command::Abort) => Ended::of(TrialEnd::withdrawn(), Vec::new()),
+        Some(Command::Keep { token }) => {
+            keep(token, &timeline, writer);
+            return true;
+        }
+        Some(task) => {
+            carry_out(task, &control, &messages);
             writer.close();
             return true;
         }
-        Task::Examine(wanted) => {
-            messages.send(Message::Examined(examine(wanted)));
-            writer.close();
-            return true;
-        }
-        Task::CleanUp { lost, died, folder } => {
-            if let Some(lost) = lost {
-                end_process(lost);
-            }
-            messages.send(Message::CleanedUp(clean_up(died, folder, &messages)));
-            writer.close();
-            return true;
-        }
-        Task::Storage(work) => {
-            let answer = storage::carry_out(work, &control, &messages);
-            messages.send(Message::Storage { answer });
-            writer.close();
-            return true;
-        }
-        Task::Keep { token } => {
-            let mut tokens = vec![token];
-            while let Some(signal) = timeline.next() {
-                match signal {
-                    Signal::Command(Command::Keep { token }) => tokens.push(token),
-                    Signal::ParentGone => break,
-                    _ => {}
-                }
-            }
-            writer.close();
-            control::release_stderr();
-            storage::undo_kept(&tokens);
-            return true;
-        }
-        Task::Withdrawn => Some(TrialEnd::withdrawn()),
-        Task::NoParent => None,
     };
-    let ended = end.is_some();
-    if let Some(end) = end {
-        messages.send(Message::Ended(end));
-    }
+    messages.send(Message::Ended(ended.end));
     writer.close();
-    if stuck {
+    if ended.stuck {
         control::release_stderr();
     }
-    if let Some(remains) = remains {
+    if let Some(remains) = ended.remains {
         remains.remove(&messages);
     }
     // After the last message, because this can block on a device that hangs. If it fails, or the parent kills this
     // process, the next run on the device is refused.
-    for device in devices {
+    for device in ended.written {
         if let Err(error) = device.record() {
             tracing::warn!(%error, "what was written to a device is not recorded");
         }
     }
-    ended && !control.is_parent_gone()
+    !control.is_parent_gone()
+}
+
+/// Carries out a task other than a trial, and answers.
+fn carry_out(task: Command, control: &Control, messages: &MessageSender) {
+    messages.send(match task {
+        Command::Settle { settling, targets } => {
+            let stopped = || control.stop.is_set();
+            let unsettled = settle(&Roots::host(), &settling, &targets, &stopped);
+            Message::Settled { unsettled }
+        }
+        Command::Examine(wanted) => Message::Examined(examine(wanted)),
+        Command::CleanUp { died, lost, folder } => {
+            if let Some(lost) = lost {
+                end_process(lost);
+            }
+            Message::CleanedUp(clean_up(died, folder, messages))
+        }
+        Command::Storage { work } => Message::Storage {
+            answer: storage::carry_out(work, control, messages),
+        },
+        _ => return,
+    });
+}
+
+/// Owns the storage with this token, and with those that follow, until the parent has ended; then undoes it.
+fn keep(token: String, timeline: &Timeline, writer: MessageWriter) {
+    let mut tokens = vec![token];
+    while let Some(signal) = timeline.next() {
+        match signal {
+            Signal::Command(Command::Keep { token }) => tokens.push(token),
+            Signal::ParentGone => break,
+            _ => {}
+        }
+    }
+    writer.close();
+    control::release_stderr();
+    storage::undo_kept(&tokens);
 }
 
 /// The engines that this host supports.
@@ -179,9 +177,10 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    fn unready(unready: PrepareError, written: Vec<WrittenDevice>) -> Ended {
+    /// Without anything to remove.
+    fn of(end: impl Into<TrialEnd>, written: Vec<WrittenDevice>) -> Ended {
         Ended {
-            end: unready.into(),
+            end: end.into(),
             written,
             remains: None,
             stuck: false,
@@ -199,18 +198,18 @@ pub(crate) fn trial(
     let guard = (!timeline.is_virtual()).then(|| guard_preparation(plan, control, messages));
     let prepared = match prepare(plan, control, messages, &timeline) {
         Ok(prepared) => prepared,
-        Err(unready) => return Ended::unready(unready, Vec::new()),
+        Err(unready) => return Ended::of(unready, Vec::new()),
     };
     let written = prepared.files.written_devices();
     let mut trial = match Trial::new(plan, prepared, control, messages, timeline) {
         Ok(trial) => trial,
-        Err(unready) => return Ended::unready(unready, written),
+        Err(unready) => return Ended::of(unready, written),
     };
     drop(guard);
     messages.event(trial.ready());
     let (instant, stay) = match trial.await_start() {
         Ok(start) => start,
-        Err(unready) => return Ended::unready(unready, written),
+        Err(unready) => return Ended::of(unready, written),
     };
     let finished = trial.run(instant);
     if stay && control.stop.requested() < StopRequest::Finish {
@@ -285,48 +284,23 @@ fn clean_up(
     })
 }
 
-/// The task of a node.
-enum Task {
-    Trial(Box<BoundPlan>),
-    Settle {
-        settling: Settling,
-        targets: Vec<PathBuf>,
-    },
-    Examine(Examination),
-    CleanUp {
-        lost: Option<Owner>,
-        died: Option<Owner>,
-        folder: Option<(PathBuf, String)>,
-    },
-    Storage(StorageWork),
-    Keep {
-        token: String,
-    },
-    /// The trial was ended before its plan arrived.
-    Withdrawn,
-    /// The parent has ended, or uses another version.
-    NoParent,
-}
-
-fn await_task(timeline: &Timeline) -> Task {
+/// The first command with a task. `None`: the parent has ended, or uses another version.
+fn await_task(timeline: &Timeline) -> Option<Command> {
     loop {
-        match timeline.next() {
-            Some(Signal::Command(Command::Hello { version, .. })) if version != PROTOCOL => {
-                return Task::NoParent;
-            }
-            Some(Signal::Command(Command::Prepare { plan })) => return Task::Trial(plan),
-            Some(Signal::Command(Command::Settle { settling, targets })) => {
-                return Task::Settle { settling, targets };
-            }
-            Some(Signal::Command(Command::Examine(wanted))) => return Task::Examine(wanted),
-            Some(Signal::Command(Command::CleanUp { died, lost, folder })) => {
-                return Task::CleanUp { lost, died, folder };
-            }
-            Some(Signal::Command(Command::Storage { work })) => return Task::Storage(work),
-            Some(Signal::Command(Command::Keep { token })) => return Task::Keep { token },
-            Some(Signal::Command(Command::Finish | Command::Abort)) => return Task::Withdrawn,
-            Some(Signal::ParentGone) | None => return Task::NoParent,
-            Some(_) => {}
+        match timeline.next()? {
+            Signal::ParentGone => return None,
+            Signal::Command(Command::Hello { version, .. }) if version != PROTOCOL => return None,
+            Signal::Command(
+                task @ (Command::Prepare { .. }
+                | Command::Settle { .. }
+                | Command::Examine(_)
+                | Command::CleanUp { .. }
+                | Command::Storage { .. }
+                | Command::Keep { .. }
+                | Command::Finish
+                | Command::Abort),
+            ) => return Some(task),
+            _ => {}
         }
     }
 }

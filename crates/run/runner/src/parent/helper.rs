@@ -7,7 +7,6 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use iodyno_host::Owner;
@@ -93,39 +92,24 @@ pub(crate) enum Greeting {
 /// # Errors
 /// It cannot be started, or there was no answer in time.
 pub(crate) fn greet(node: &dyn Launcher) -> Result<Greeting, RunnerError> {
-    let limit = node.connection().map_or(EXAMINED, |connection| {
-        Duration::from_nanos(connection.hello_ns)
-    });
-    let mut process = NodeProcess::start(node, NAME, Stdio::null())?;
-    let greeting = match process.reports.recv_timeout(limit) {
-        Ok(Report::Message(Message::Hello(hello))) => Greeting::Hello(hello),
-        Ok(Report::Message(_)) => {
+    let (mut process, report) = first_report(node, NAME)?;
+    let greeting = match report {
+        Some(Report::Message(Message::Hello(hello))) => Greeting::Hello(hello),
+        Some(Report::Message(_)) => {
             Greeting::NotANode("its first message is not a handshake".to_owned())
         }
-        Ok(Report::End(error)) => {
-            // Its standard error is complete when it has exited.
-            let _ = process.reports.recv_timeout(AFTER_KILL);
-            let why = match process.errors() {
-                errors if errors.is_empty() => error.to_string(),
-                errors => errors,
-            };
-            Greeting::NotANode(why)
-        }
-        Ok(_) => Greeting::NotANode("it ended".to_owned()),
-        Err(_) => {
+        Some(Report::End(error)) => Greeting::NotANode(match process.errors() {
+            errors if errors.is_empty() => error.to_string(),
+            errors => errors,
+        }),
+        Some(_) => Greeting::NotANode("it ended".to_owned()),
+        None => {
             process.kill();
-            let to = node
-                .connection()
-                .map_or_else(String::new, |to| to.to.clone());
-            let why = "no answer from the program there".to_owned();
-            return Err(RunnerError::NotConnected { to, why });
+            return Err(not_connected(node, "no answer from the program there"));
         }
     };
     process.close();
-    let begun = Instant::now();
-    while process.exited().is_none() && begun.elapsed() < limit {
-        thread::sleep(Duration::from_millis(1));
-    }
+    process.await_exit(hello_limit(node));
     Ok(greeting)
 }
 
@@ -137,33 +121,50 @@ pub(crate) fn greeted(
     node: &dyn Launcher,
     task: &str,
 ) -> Result<(NodeProcess, Owner), RunnerError> {
-    let limit = node.connection().map_or(EXAMINED, |connection| {
-        Duration::from_nanos(connection.hello_ns)
-    });
-    let mut process = NodeProcess::start(node, task, Stdio::null())?;
-    match process.reports.recv_timeout(limit) {
-        Ok(Report::Message(Message::Hello(hello))) if hello.version == PROTOCOL => {
+    let (mut process, report) = first_report(node, task)?;
+    match report {
+        Some(Report::Message(Message::Hello(hello))) if hello.version == PROTOCOL => {
             let owner = Owner {
                 pid: hello.pid,
                 start: hello.process_start,
             };
             Ok((process, owner))
         }
-        answer => {
-            // Its standard error is complete when it has exited.
-            if let Ok(Report::End(_)) = answer {
-                let _ = process.reports.recv_timeout(AFTER_KILL);
-            }
+        _ => {
             process.kill();
-            let to = node
-                .connection()
-                .map_or_else(String::new, |to| to.to.clone());
-            let why = match process.errors() {
-                errors if errors.is_empty() => "the node does not answer".to_owned(),
-                errors => errors,
-            };
-            Err(RunnerError::NotConnected { to, why })
+            Err(match process.errors() {
+                errors if errors.is_empty() => not_connected(node, "the node does not answer"),
+                errors => not_connected(node, &errors),
+            })
         }
+    }
+}
+
+/// The longest wait for a node's first message.
+fn hello_limit(node: &dyn Launcher) -> Duration {
+    let connection = node.connection();
+    connection.map_or(EXAMINED, |it| Duration::from_nanos(it.hello_ns))
+}
+
+/// Starts a process of a node for this task, and waits for its first report; `None`: there was none in time.
+fn first_report(
+    node: &dyn Launcher,
+    task: &str,
+) -> Result<(NodeProcess, Option<Report>), RunnerError> {
+    let process = NodeProcess::start(node, task, Stdio::null())?;
+    let report = process.reports.recv_timeout(hello_limit(node)).ok();
+    if let Some(Report::End(_)) = report {
+        // Its standard error is complete when it has exited.
+        let _ = process.reports.recv_timeout(AFTER_KILL);
+    }
+    Ok((process, report))
+}
+
+fn not_connected(node: &dyn Launcher, why: &str) -> RunnerError {
+    let connection = node.connection();
+    RunnerError::NotConnected {
+        to: connection.map_or_else(String::new, |it| it.to.clone()),
+        why: why.to_owned(),
     }
 }
 
@@ -216,12 +217,7 @@ impl HelperCall {
                 Err(RecvTimeoutError::Timeout) => {}
             }
         };
-        let ended_at = Instant::now();
-        let mut exited = process.exited().is_some();
-        while !exited && ended_at.elapsed() < AFTER_KILL {
-            thread::sleep(Duration::from_millis(1));
-            exited = process.exited().is_some();
-        }
+        let exited = process.await_exit(AFTER_KILL);
         answered.map_err(|why| match why {
             Some(why) => NoAnswer::Failed(why),
             None => NoAnswer::GivenUp((!exited).then(|| process.pid())),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use iodyno_host::{Owner, ProcessStat, Roots, text};
 use iodyno_model::Diagnostic;
@@ -233,6 +233,18 @@ impl NodeProcess {
     /// Its exit status, if it has exited.
     pub(crate) fn exited(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
+    }
+
+    /// Waits for its exit, at most for this time. Returns whether it has exited.
+    pub(crate) fn await_exit(&mut self, limit: Duration) -> bool {
+        let begun = Instant::now();
+        while self.exited().is_none() {
+            if begun.elapsed() >= limit {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        true
     }
 
     /// Whether it is stopped by a signal or a debugger (states T and t).

@@ -307,10 +307,7 @@ impl Drop for SshNode {
         if let Ok(Some((keeper, _))) = self.keeper.get_mut() {
             // It undoes the remaining storage, even without the connection.
             keeper.close();
-            let begun = Instant::now();
-            while keeper.exited().is_none() && begun.elapsed() < KEEPER_ENDS {
-                thread::sleep(Duration::from_millis(5));
-            }
+            keeper.await_exit(KEEPER_ENDS);
         }
     }
 }

@@ -214,9 +214,6 @@ fn ask<T>(
         }
     };
     // It normally exits at once. Otherwise it is reaped when this process ends.
-    let ended = Instant::now();
-    while process.exited().is_none() && ended.elapsed() < POLL {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    process.await_exit(POLL);
     answer
 }
