@@ -12,7 +12,6 @@ use crate::files::exports;
 use crate::node::scheduler;
 use crate::probe::{PathKind, Probe};
 use crate::resolve::resolved::{Resolved, ResolvedClone};
-use crate::resolve::seeds;
 
 mod binding;
 mod naming;

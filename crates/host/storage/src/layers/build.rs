@@ -110,7 +110,7 @@ impl Making<'_> {
 
     fn await_ready(&mut self, command: &str) -> Result<(), Diagnostic> {
         let begun = Instant::now();
-        (self.ops.told)(&format!("`{command}` until it succeeds"));
+        (self.ops.progress)(&format!("`{command}` until it succeeds"));
         self.ops.mark = format!("{}/ready", self.request.token);
         loop {
             match self.ops.shell(command, COMMAND) {
@@ -529,7 +529,7 @@ impl Making<'_> {
                 self.setting(path, Some(number.clone()), &value, None)?;
             }
         }
-        (self.ops.told)("check of the limits of the devices");
+        (self.ops.progress)("check of the limits of the devices");
         let achieved = throttle::check(self.ops.host, below.paths(), limits, self.ops.stop)?;
         self.add_facts("throttle", achieved);
         self.throttled.push((*limits, below.paths().to_vec()));
@@ -546,7 +546,7 @@ impl Making<'_> {
     ) -> Result<(), Diagnostic> {
         let request = self.request;
         let kind = request.provision.layers.first().map_or("", Layer::kind);
-        (self.ops.told)(&format!("check of the limits through {kind}"));
+        (self.ops.progress)(&format!("check of the limits through {kind}"));
         let (host, stop) = (self.ops.host, self.ops.stop);
         let failed = |error: io::Error| {
             let message = format!("cannot check the limits through `{kind}`: {error}");
@@ -602,7 +602,7 @@ impl Making<'_> {
             Storage::Folder(folder) => folder.join(image_name(0)),
             other => other.paths().first().cloned().unwrap_or_default(),
         };
-        (self.ops.told)(&format!("random data in {}", path.display()));
+        (self.ops.progress)(&format!("random data in {}", path.display()));
         fill::random_data(&path, bytes, self.ops.stop).map_err(|error| {
             Diagnostic::error(format!("cannot fill `{}`: {error}", path.display()))
         })

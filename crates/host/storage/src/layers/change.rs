@@ -30,14 +30,8 @@ pub enum StorageChange {
 }
 
 impl Maker<'_> {
-    pub(super) fn change(
-        &self,
-        token: &str,
-        change: StorageChange,
-        stop: &dyn Fn() -> bool,
-        progress: &dyn Fn(&str),
-    ) -> Result<(), Vec<Diagnostic>> {
-        let Some(journal) = self.open(token, stop, progress)? else {
+    pub(super) fn change(&self, token: &str, change: StorageChange) -> Result<(), Vec<Diagnostic>> {
+        let Some(journal) = self.open(token)? else {
             return match change {
                 // Nothing was made on it: it is a virtual machine of the target.
                 StorageChange::Renew => Ok(()),
@@ -48,7 +42,7 @@ impl Maker<'_> {
             };
         };
         let guard = self.guard(&[]);
-        let mut ops = self.ops(&guard, &journal, stop, progress);
+        let mut ops = self.ops(&guard, &journal);
         let mounts = self.folders.mounts.join(token);
         let changed = match change {
             StorageChange::Snapshot | StorageChange::RollBack => {

@@ -140,16 +140,12 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
 
 impl Maker<'_> {
     /// All faults of these requests.
-    pub(super) fn check(
-        &self,
-        requests: &[ProvisionRequest],
-        stop: &dyn Fn() -> bool,
-    ) -> Vec<Diagnostic> {
+    pub(super) fn check(&self, requests: &[ProvisionRequest]) -> Vec<Diagnostic> {
         // Each with the configurations that have it.
         let mut faults: Vec<(Diagnostic, Vec<String>)> = Vec::new();
         for request in requests {
             let name = format!("`{}`", request.configuration);
-            for fault in self.faults(request, stop) {
+            for fault in self.faults(request) {
                 match faults.iter_mut().find(|(known, _)| *known == fault) {
                     Some((_, names)) if names.contains(&name) => {}
                     Some((_, names)) => names.push(name.clone()),
@@ -168,7 +164,7 @@ impl Maker<'_> {
         faults.into_iter().map(of).collect()
     }
 
-    fn faults(&self, request: &ProvisionRequest, stop: &dyn Fn() -> bool) -> Vec<Diagnostic> {
+    fn faults(&self, request: &ProvisionRequest) -> Vec<Diagnostic> {
         let provision = &request.provision;
         let roots = self.host.roots();
         let mut faults = shapes(&provision.layers);
@@ -189,8 +185,8 @@ impl Maker<'_> {
             environment: provision.env.clone(),
             mark: format!("{}/check", request.token),
             inodes: BTreeMap::new(),
-            stop,
-            told: &|_| (),
+            stop: self.stop,
+            progress: &|_| (),
             commands: Vec::new(),
         };
         let mut below = Shape::Nothing;

@@ -181,8 +181,8 @@ impl Maker<'_> {
         Err(Diagnostic::error(message).hint("run `iodyno clean` again when it has ended"))
     }
 
-    /// Undoes all orphans. `told` gets each action that is being undone.
-    pub(super) fn clean(&self, dry_run: bool, told: &dyn Fn(&str)) -> Cleaned {
+    /// Undoes all orphans. With `dry_run`, only lists them.
+    pub(super) fn clean(&self, dry_run: bool) -> Cleaned {
         let roots = self.host.roots();
         let mut cleaned = Cleaned {
             others: match self.host.is_root() {
@@ -227,7 +227,7 @@ impl Maker<'_> {
                 faults: Vec::new(),
             };
             let guard = self.guard(&[]);
-            let mut ops = self.ops(&guard, &journal, &|| false, told);
+            let mut ops = self.ops(&guard, &journal);
             let by = By::Clean { same_boot };
             match dry_run {
                 true => {

@@ -40,7 +40,7 @@ pub(crate) struct HostOps<'a> {
     pub(crate) inodes: BTreeMap<PathBuf, Inode>,
     pub(crate) stop: &'a dyn Fn() -> bool,
     /// Gets each action that is done, and what is waited for.
-    pub(crate) told: &'a dyn Fn(&str),
+    pub(crate) progress: &'a dyn Fn(&str),
     /// The commands that were run.
     pub(crate) commands: Vec<CommandRun>,
 }
@@ -163,7 +163,7 @@ impl HostOps<'_> {
                 self.host,
                 self.journals,
                 stop,
-                self.told,
+                self.progress,
                 || match rustix::fs::flock(&folder, operation) {
                     Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
                     other => other.map(Some),

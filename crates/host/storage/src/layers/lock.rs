@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const SILENT: u32 = 50;
 
 /// Attempts to get the lock of a file until that succeeds; `None`: `stop` returned true. A process that holds it ends
-/// its work in a bounded time, because every command has a limit. After some seconds, `told` gets who holds it.
+/// its work in a bounded time, because every command has a limit. After some seconds, `progress` gets who holds it.
 ///
 /// # Errors
 /// Those of `attempt`, which returns `None` as long as another process has the lock.
@@ -22,7 +22,7 @@ pub(super) fn wait_for<T, E>(
     host: &dyn Host,
     path: &Path,
     stop: &dyn Fn() -> bool,
-    told: &dyn Fn(&str),
+    progress: &dyn Fn(&str),
     mut attempt: impl FnMut() -> Result<Option<T>, E>,
 ) -> Result<Option<T>, E> {
     let mut attempts = 0_u32;
@@ -41,7 +41,7 @@ pub(super) fn wait_for<T, E>(
                 // Of this process, or of one that is not visible here.
                 None => "another target".to_owned(),
             };
-            told(&format!(
+            progress(&format!(
                 "waiting for {who}, which keeps `{}` locked",
                 path.display()
             ));

@@ -18,9 +18,15 @@ pub(crate) struct Maker<'a> {
     pub(crate) folders: StateFolders,
     /// The records of iodyno's writes to devices; see [`Guard::with_records`].
     pub(crate) records: Option<PathBuf>,
+    /// Whether the work is to end early. Undoing never does.
+    pub(crate) stop: &'a dyn Fn() -> bool,
+    /// Gets each action that begins, and what is waited for.
+    pub(crate) progress: &'a dyn Fn(&str),
 }
 
 pub(super) fn on_this_host<T>(
+    stop: &dyn Fn() -> bool,
+    progress: &dyn Fn(&str),
     work: impl FnOnce(&Maker<'_>) -> Result<T, Vec<Diagnostic>>,
 ) -> Result<T, Vec<Diagnostic>> {
     let Some(folders) = StateFolders::of_this_user() else {
@@ -32,6 +38,8 @@ pub(super) fn on_this_host<T>(
         host: &ThisHost::new(),
         folders,
         records: state_folder(|name| std::env::var_os(name)),
+        stop,
+        progress,
     })
 }
 
@@ -42,13 +50,7 @@ impl Maker<'_> {
             .protecting(protected)
     }
 
-    pub(super) fn ops<'a>(
-        &'a self,
-        guard: &'a Guard,
-        journal: &Journal,
-        stop: &'a dyn Fn() -> bool,
-        told: &'a dyn Fn(&str),
-    ) -> HostOps<'a> {
+    pub(super) fn ops<'a>(&'a self, guard: &'a Guard, journal: &Journal) -> HostOps<'a> {
         HostOps {
             host: self.host,
             guard,
@@ -56,27 +58,27 @@ impl Maker<'_> {
             environment: journal.header.provision.env.clone(),
             mark: String::new(),
             inodes: provisioned::inodes(&journal.steps),
-            stop,
-            told,
+            stop: self.stop,
+            progress: self.progress,
             commands: Vec::new(),
         }
     }
 
     /// The journal of a target on which no other process works any more; `None`: there is none.
-    pub(super) fn open(
-        &self,
-        token: &str,
-        stop: &dyn Fn() -> bool,
-        told: &dyn Fn(&str),
-    ) -> Result<Option<Journal>, Vec<Diagnostic>> {
+    pub(super) fn open(&self, token: &str) -> Result<Option<Journal>, Vec<Diagnostic>> {
         let folder = &self.folders.journals;
         let path = Journal::path(folder, token);
-        let opened = lock::wait_for(self.host, &path, stop, told, || {
-            match Journal::open(folder, token) {
-                Err(JournalError::Busy) => Ok(None),
-                other => other.map(Some),
-            }
-        });
+        let opened =
+            lock::wait_for(
+                self.host,
+                &path,
+                self.stop,
+                self.progress,
+                || match Journal::open(folder, token) {
+                    Err(JournalError::Busy) => Ok(None),
+                    other => other.map(Some),
+                },
+            );
         match opened.and_then(|journal| journal.ok_or(JournalError::Busy)) {
             Ok(journal) => Ok(Some(journal)),
             Err(JournalError::Missing) => Ok(None),

@@ -79,7 +79,7 @@ impl Making<'_> {
         if (self.ops.stop)() {
             return Err(Diagnostic::error("stopped while the target was made"));
         }
-        (self.ops.told)(&action.to_string());
+        (self.ops.progress)(&action.to_string());
         let limit = match &action {
             Action::Setup { .. } => SETUP,
             Action::Run { .. } | Action::Device { .. } | Action::Pool { .. } => MAKE,

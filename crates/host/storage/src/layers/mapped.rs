@@ -192,7 +192,7 @@ impl Making<'_> {
     fn await_equal_members(&mut self, state: &Path) -> Result<(), Diagnostic> {
         let remaining = || text(state.join("resync_start")).unwrap_or_default();
         if remaining() != "none" {
-            (self.ops.told)("synchronisation of the array");
+            (self.ops.progress)("synchronisation of the array");
         }
         let (mut known, mut since) = (String::new(), Instant::now());
         while remaining() != "none" {

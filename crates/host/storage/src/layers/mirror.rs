@@ -172,7 +172,7 @@ impl Making<'_> {
 
     /// Waits until all legs are equal.
     fn await_resync(&mut self, program: &str, legs: &[String]) -> Result<(), Diagnostic> {
-        (self.ops.told)("copy of the first leg of the mirror to the others");
+        (self.ops.progress)("copy of the first leg of the mirror to the others");
         let mut status = vec![program, "mirror", "status"];
         status.extend(legs.iter().map(String::as_str));
         let begun = Instant::now();

@@ -49,10 +49,10 @@ use undo::{By, undo};
 /// What is wrong with these targets on this host: missing tools, permissions and space, refused devices. Changes
 /// nothing. Empty: they can be made.
 pub fn check(requests: &[ProvisionRequest], stop: &dyn Fn() -> bool) -> Vec<Diagnostic> {
-    on_this_host(|maker| Ok(maker.check(requests, stop))).unwrap_or_else(|faults| faults)
+    on_this_host(stop, &|_| (), |maker| Ok(maker.check(requests))).unwrap_or_else(|faults| faults)
 }
 
-/// Makes a target for the trials of `owner`. `told` gets each action before it begins.
+/// Makes a target for the trials of `owner`. `progress` gets each action before it begins.
 ///
 /// # Errors
 /// The cause, and what could not be undone: everything else was undone.
@@ -60,9 +60,9 @@ pub fn provision(
     request: &ProvisionRequest,
     owner: Owner,
     stop: &dyn Fn() -> bool,
-    told: &dyn Fn(&str),
+    progress: &dyn Fn(&str),
 ) -> Result<Provisioned, Vec<Diagnostic>> {
-    on_this_host(|maker| maker.provision(request, owner, stop, told))
+    on_this_host(stop, progress, |maker| maker.provision(request, owner))
 }
 
 /// Changes a target between trials. `progress` gets what is waited for.
@@ -76,17 +76,19 @@ pub fn change(
     stop: &dyn Fn() -> bool,
     progress: &dyn Fn(&str),
 ) -> Result<(), Vec<Diagnostic>> {
-    on_this_host(|maker| maker.change(token, change, stop, progress))
+    on_this_host(stop, progress, |maker| maker.change(token, change))
 }
 
 /// Undoes targets at the same time. There is nothing to undo for a token without a target. If something remains, so
-/// does the journal. `told` gets each action that is being undone.
-pub fn tear_down(tokens: &[String], told: &(dyn Fn(&str) + Sync)) -> Vec<TornDown> {
+/// does the journal. `progress` gets each action that is being undone.
+pub fn tear_down(tokens: &[String], progress: &(dyn Fn(&str) + Sync)) -> Vec<TornDown> {
     let undo = |token: &String| {
-        on_this_host(|maker| Ok(maker.tear_down(token, told))).unwrap_or_else(|faults| TornDown {
-            faults,
-            ..TornDown::default()
-        })
+        on_this_host(&|| false, progress, |maker| Ok(maker.tear_down(token))).unwrap_or_else(
+            |faults| TornDown {
+                faults,
+                ..TornDown::default()
+            },
+        )
     };
     on_threads(tokens, undo)
 }
@@ -96,9 +98,9 @@ pub fn tear_down(tokens: &[String], told: &(dyn Fn(&str) + Sync)) -> Vec<TornDow
 ///
 /// # Errors
 /// It is not known where the journals are.
-pub fn clean(dry_run: bool, told: &dyn Fn(&str)) -> Result<Cleaned, Vec<Diagnostic>> {
-    on_this_host(|maker| {
-        let mut cleaned = maker.clean(dry_run, told);
+pub fn clean(dry_run: bool, progress: &dyn Fn(&str)) -> Result<Cleaned, Vec<Diagnostic>> {
+    on_this_host(&|| false, progress, |maker| {
+        let mut cleaned = maker.clean(dry_run);
         let sockets = socket_folder();
         clean::remove_sockets(&sockets, dry_run, &mut cleaned);
         Ok(cleaned)
@@ -110,10 +112,8 @@ impl Maker<'_> {
         &self,
         request: &ProvisionRequest,
         owner: Owner,
-        stop: &dyn Fn() -> bool,
-        told: &dyn Fn(&str),
     ) -> Result<Provisioned, Vec<Diagnostic>> {
-        let faults = self.check(std::slice::from_ref(request), stop);
+        let faults = self.check(std::slice::from_ref(request));
         if !faults.is_empty() {
             return Err(faults);
         }
@@ -128,7 +128,7 @@ impl Maker<'_> {
             .map_err(|error| vec![not_recorded(&error.to_string())])?;
         let guard = self.guard(&request.protected);
         let mut making = Making {
-            ops: self.ops(&guard, &journal, stop, told),
+            ops: self.ops(&guard, &journal),
             journal,
             mounts: self.folders.mounts.join(&request.token),
             request,
@@ -159,8 +159,8 @@ impl Maker<'_> {
         }
     }
 
-    fn tear_down(&self, token: &str, told: &dyn Fn(&str)) -> TornDown {
-        let journal = match self.open(token, &|| false, told) {
+    fn tear_down(&self, token: &str) -> TornDown {
+        let journal = match self.open(token) {
             Ok(Some(journal)) => journal,
             Ok(None) => return TornDown::default(),
             Err(faults) => {
@@ -171,7 +171,7 @@ impl Maker<'_> {
             }
         };
         let guard = self.guard(&[]);
-        let mut ops = self.ops(&guard, &journal, &|| false, told);
+        let mut ops = self.ops(&guard, &journal);
         let faults = undo(&mut ops, journal, By::Owner).faults;
         TornDown {
             commands: ops.commands,

@@ -118,6 +118,8 @@ impl World {
             host: self,
             folders: StateFolders::new(&self.host.roots, true, |_| None).unwrap(),
             records: None,
+            stop: &|| false,
+            progress: &|_| (),
         }
     }
 
@@ -751,9 +753,7 @@ impl World {
 }
 
 fn make(world: &World, provision: Provision) -> Result<super::Provisioned, Vec<String>> {
-    let made = world
-        .maker()
-        .provision(&request(provision), DEAD, &|| false, &|_| ());
+    let made = world.maker().provision(&request(provision), DEAD);
     made.map_err(|faults| faults.into_iter().map(|fault| fault.message).collect())
 }
 
@@ -789,11 +789,11 @@ fn what_is_made_is_undone_in_reverse_and_undoing_twice_changes_nothing() {
         assert!(made.path.exists(), "{}", made.path.display());
         assert_eq!(journals(&world), ["t-1.jsonl"]);
         assert_ne!(world.state(), before);
-        let undone = world.maker().tear_down(TOKEN, &|_| ());
+        let undone = world.maker().tear_down(TOKEN);
         assert_eq!(undone.faults, []);
         assert!(!undone.commands.is_empty());
         assert_eq!(world.state(), before, "target {which}");
-        assert_eq!(world.maker().tear_down(TOKEN, &|_| ()), TornDown::default());
+        assert_eq!(world.maker().tear_down(TOKEN), TornDown::default());
         assert_eq!(world.state(), before);
     }
 }
@@ -835,7 +835,7 @@ fn the_commands_of_a_target_are_those_of_its_layers_from_the_bottom_up() {
     let read = |name: &str| fs::read_to_string(world.host.path(name)).unwrap();
     assert_eq!(read("proc/sys/vm/dirty_ratio"), "10\n");
     assert_eq!(read("sys/block/loop1/queue/scheduler"), "none [kyber]\n");
-    let undone = world.maker().tear_down(TOKEN, &|_| ());
+    let undone = world.maker().tear_down(TOKEN);
     assert_eq!(
         shown(&undone.commands),
         [
@@ -851,7 +851,7 @@ fn clean_undoes_a_target_that_was_interrupted_at_any_point() {
     for which in 0..KINDS {
         for at in 0..points(which) {
             let (world, before) = interrupted(which, at);
-            let cleaned = world.maker().clean(false, &|_| ());
+            let cleaned = world.maker().clean(false);
             world.finish_commands();
             assert_eq!(cleaned.faults, []);
             for orphan in &cleaned.orphans {
@@ -871,7 +871,7 @@ fn a_clean_that_was_interrupted_at_any_point_is_completed_by_the_next() {
             let before = world.state();
             make(&world, provisions(&world).remove(which)).unwrap();
             world.dies_at.set(Some(made + at));
-            let clean = || world.maker().clean(false, &|_| ());
+            let clean = || world.maker().clean(false);
             let whole = catch_unwind(AssertUnwindSafe(clean)).is_ok();
             world.dies_at.set(None);
             clean();
@@ -893,7 +893,7 @@ fn after_a_restart_only_files_are_left_to_undo() {
             world.restart();
             let settings = world.host.path("proc/sys/vm/dirty_ratio");
             fs::write(&settings, "10\n").unwrap();
-            world.maker().clean(false, &|_| ());
+            world.maker().clean(false);
             // It is the setting of this boot, whoever made it.
             assert_eq!(fs::read_to_string(&settings).unwrap(), "10\n");
             fs::write(&settings, "20\n").unwrap();
@@ -949,7 +949,7 @@ fn a_layer_that_cannot_be_undone_keeps_its_journal_and_what_is_below_it() {
     let before = world.state();
     make(&world, provisions(&world).remove(0)).unwrap();
     *world.fails.borrow_mut() = Some("umount");
-    let faults = world.maker().tear_down(TOKEN, &|_| ()).faults;
+    let faults = world.maker().tear_down(TOKEN).faults;
     assert!(faults[0].message.contains("umount"), "{faults:?}");
     let hint = faults[0].hint.as_deref().unwrap_or_default();
     assert!(hint.contains("`fuser -vm "), "{hint}");
@@ -958,7 +958,7 @@ fn a_layer_that_cannot_be_undone_keeps_its_journal_and_what_is_below_it() {
         "it is below the mount"
     );
     *world.fails.borrow_mut() = None;
-    let cleaned = world.maker().clean(false, &|_| ());
+    let cleaned = world.maker().clean(false);
     let first = &cleaned.orphans[0];
     assert_eq!(
         (first.token.as_str(), first.why.as_str()),
@@ -973,7 +973,7 @@ fn settings_of_the_host_are_restored_although_a_teardown_fails() {
     let before = world.state();
     make(&world, provisions(&world).remove(0)).unwrap();
     *world.fails.borrow_mut() = Some("/bin/sh -c unmake");
-    let cleaned = world.maker().clean(false, &|_| ());
+    let cleaned = world.maker().clean(false);
     let orphan = &cleaned.orphans[0];
     assert!(orphan.faults[0].message.contains("unmake"), "{orphan:?}");
     let hint = orphan.faults[0].hint.as_deref().unwrap_or_default();
@@ -984,7 +984,7 @@ fn settings_of_the_host_are_restored_although_a_teardown_fails() {
     assert_eq!(world.state()[&setting], before[&setting]);
     assert_eq!(journals(&world), ["t-1.jsonl"]);
     *world.fails.borrow_mut() = None;
-    world.maker().clean(false, &|_| ());
+    world.maker().clean(false);
     assert_eq!(world.state(), before);
 }
 
@@ -995,11 +995,11 @@ fn a_folder_is_kept_while_the_mounts_in_it_are_not_known() {
     let made = make(&world, plain(vec![directory(&world)])).unwrap();
     let mounts = world.mountinfo();
     world.host.write("proc/self/mountinfo", "");
-    let faults = world.maker().tear_down(TOKEN, &|_| ()).faults;
+    let faults = world.maker().tear_down(TOKEN).faults;
     assert!(faults[0].message.contains("table of mounts"), "{faults:?}");
     assert!(made.path.exists());
     world.host.write("proc/self/mountinfo", &mounts);
-    assert_eq!(world.maker().tear_down(TOKEN, &|_| ()).faults, []);
+    assert_eq!(world.maker().tear_down(TOKEN).faults, []);
     assert_eq!(world.state(), before);
 }
 
@@ -1007,11 +1007,16 @@ fn a_folder_is_kept_while_the_mounts_in_it_are_not_known() {
 fn a_stop_undoes_what_was_made() {
     let world = World::new();
     let before = world.state();
-    let told = RefCell::new(Vec::new());
-    let stop = || told.borrow().len() >= 4;
-    let tell = |what: &str| told.borrow_mut().push(what.to_owned());
+    let progress = RefCell::new(Vec::new());
+    let stop = || progress.borrow().len() >= 4;
+    let tell = |what: &str| progress.borrow_mut().push(what.to_owned());
     let wanted = request(provisions(&world).remove(0));
-    let made = world.maker().provision(&wanted, DEAD, &stop, &tell);
+    let maker = Maker {
+        stop: &stop,
+        progress: &tell,
+        ..world.maker()
+    };
+    let made = maker.provision(&wanted, DEAD);
     assert_eq!(
         made.unwrap_err()[0].message,
         "stopped while the target was made"
@@ -1025,7 +1030,7 @@ fn clean_leaves_targets_alone_that_are_used_and_a_dry_run_leaves_all_alone() {
     assert_eq!(world.living(4711), DEAD);
     make(&world, provisions(&world).remove(0)).unwrap();
     let used = world.state();
-    assert_eq!(world.maker().clean(false, &|_| ()).orphans, []);
+    assert_eq!(world.maker().clean(false).orphans, []);
     assert_eq!(world.state(), used);
     // Another process got its id.
     world.host.write(
@@ -1033,7 +1038,7 @@ fn clean_leaves_targets_alone_that_are_used_and_a_dry_run_leaves_all_alone() {
         &format!("4711 (a b) S {} 6 0 0", "0 ".repeat(18).trim()),
     );
     let used = world.state();
-    let listed = world.maker().clean(true, &|_| ()).orphans;
+    let listed = world.maker().clean(true).orphans;
     assert_eq!(world.state(), used);
     let root = world.host.roots.root.display().to_string();
     let listed: Vec<String> = listed[0]
@@ -1055,7 +1060,7 @@ fn clean_leaves_targets_alone_that_are_used_and_a_dry_run_leaves_all_alone() {
             "setting /proc/sys/vm/dirty_ratio",
         ]
     );
-    let cleaned = world.maker().clean(false, &|_| ()).orphans;
+    let cleaned = world.maker().clean(false).orphans;
     assert_eq!(cleaned[0].undone.len(), listed.len());
     assert!(journals(&world).is_empty());
 }
@@ -1079,7 +1084,7 @@ fn clean_waits_for_a_process_that_still_undoes_a_target_and_names_it() {
         ),
     );
     world.host.write("proc/77/comm", "iodyno\n");
-    let cleaned = world.maker().clean(true, &|_| ());
+    let cleaned = world.maker().clean(true);
     let said = &cleaned.faults[0].message;
     assert!(
         said.starts_with("process 77 (iodyno) still undoes the target `t-1`"),
@@ -1091,7 +1096,7 @@ fn clean_waits_for_a_process_that_still_undoes_a_target_and_names_it() {
     fs::remove_dir(world.host.path("proc/77")).unwrap();
     // It ends without having undone everything.
     *world.worker.borrow_mut() = Some((journal, 2));
-    let cleaned = world.maker().clean(false, &|_| ());
+    let cleaned = world.maker().clean(false);
     assert_eq!(cleaned.faults, []);
     assert_eq!(cleaned.orphans.len(), 1);
     assert!(world.worker.borrow().is_none());
@@ -1109,7 +1114,7 @@ fn clean_removes_nothing_through_a_link_in_place_of_a_folder() {
     world.host.write("data/theirs/disk0.img", "precious");
     fs::rename(&made, world.host.path("data/moved")).unwrap();
     symlink(&theirs, &made).unwrap();
-    let cleaned = world.maker().clean(false, &|_| ());
+    let cleaned = world.maker().clean(false);
     let fault = &cleaned.orphans[0].faults[0];
     assert!(
         fault.message.contains("it is not what iodyno made"),
@@ -1123,7 +1128,7 @@ fn clean_removes_nothing_through_a_link_in_place_of_a_folder() {
     // Once the folder is back, everything is undone.
     fs::remove_file(&made).unwrap();
     fs::rename(world.host.path("data/moved"), &made).unwrap();
-    let cleaned = world.maker().clean(false, &|_| ());
+    let cleaned = world.maker().clean(false);
     assert_eq!(cleaned.orphans[0].faults, []);
     assert!(!made.exists() && journals(&world).is_empty());
 }
@@ -1149,11 +1154,7 @@ fn queue_settings_are_in_force_after_everything_above_was_made_and_are_read_back
     let read = |name: &str| fs::read_to_string(world.host.path(name)).unwrap();
     assert_eq!(read(&at("read_ahead_kb")), "8\n");
     assert_eq!(read(&at("nr_requests")), "32\n");
-    let ready = || {
-        world
-            .maker()
-            .change(TOKEN, StorageChange::Renew, &|| false, &|_| ())
-    };
+    let ready = || world.maker().change(TOKEN, StorageChange::Renew);
     ready().unwrap();
     for (name, other) in [
         (at("read_ahead_kb"), "128\n"),
@@ -1167,7 +1168,7 @@ fn queue_settings_are_in_force_after_everything_above_was_made_and_are_read_back
         world.host.write(&name, &kept);
     }
     ready().unwrap();
-    world.maker().tear_down(TOKEN, &|_| ());
+    world.maker().tear_down(TOKEN);
     assert_eq!(world.state(), before);
     // A value that the kernel does not keep.
     let fault = make(&world, provision("5")).unwrap_err().remove(0);
@@ -1216,6 +1217,8 @@ fn queue_values(wanted: &[&str], meanwhile: impl Fn(&Path)) -> Option<[[String; 
         host: &host,
         folders: StateFolders::new(&Roots::below(folder.path()), true, |_| None).unwrap(),
         records: Some(folder.path().to_owned()),
+        stop: &|| false,
+        progress: &|_| (),
     };
     let settings = OF_QUEUE.iter().filter(|(name, ..)| wanted.contains(name));
     let request = ProvisionRequest {
@@ -1229,10 +1232,10 @@ fn queue_values(wanted: &[&str], meanwhile: impl Fn(&Path)) -> Option<[[String; 
             }])
         })
     };
-    let made = maker.provision(&request, DEAD, &|| false, &|_| ());
+    let made = maker.provision(&request, DEAD);
     let during = read();
     meanwhile(&queue);
-    let cleaned = maker.clean(false, &|_| ());
+    let cleaned = maker.clean(false);
     let after = read();
     let detached = Command::new("losetup")
         .arg("--detach")
@@ -1279,7 +1282,7 @@ fn a_setting_that_somebody_else_changed_is_kept() {
     let world = World::new();
     make(&world, provisions(&world).remove(0)).unwrap();
     world.host.write("proc/sys/vm/dirty_ratio", "33\n");
-    assert_eq!(world.maker().tear_down(TOKEN, &|_| ()).faults, []);
+    assert_eq!(world.maker().tear_down(TOKEN).faults, []);
     let now = fs::read_to_string(world.host.path("proc/sys/vm/dirty_ratio")).unwrap();
     assert_eq!(now, "33\n");
 }
@@ -1293,11 +1296,11 @@ fn zfs_fuse_runs_as_long_as_it_has_pools() {
         ..request(provisions(&world).remove(2))
     };
     let maker = world.maker();
-    maker.provision(&other, DEAD, &|| false, &|_| ()).unwrap();
+    maker.provision(&other, DEAD).unwrap();
     assert_eq!(world.marked("zfs-fuse").len(), 1);
-    maker.tear_down(TOKEN, &|_| ());
+    maker.tear_down(TOKEN);
     assert_eq!(world.marked("zfs-fuse").len(), 1, "t-2 has a pool");
-    maker.tear_down("t-2", &|_| ());
+    maker.tear_down("t-2");
     assert_eq!(world.marked("zfs-fuse").len(), 0);
 }
 
@@ -1322,12 +1325,12 @@ fn the_zfs_fuse_of_a_container_is_not_ended_from_outside() {
         token: "t-2".to_owned(),
         ..request(provisions(&world).remove(2))
     };
-    maker.provision(&other, DEAD, &|| false, &|_| ()).unwrap();
-    maker.tear_down("t-2", &|_| ());
+    maker.provision(&other, DEAD).unwrap();
+    maker.tear_down("t-2");
     assert_eq!(world.marked("zfs-fuse mnt:[1]"), inside);
     enter("mnt:[1]");
     *world.pools.borrow_mut() = pools;
-    maker.tear_down(TOKEN, &|_| ());
+    maker.tear_down(TOKEN);
     assert_eq!(world.marked("zfs-fuse mnt:[1]").len(), 0);
 }
 
@@ -1343,14 +1346,14 @@ fn clean_ends_the_zfs_fuse_of_a_mount_namespace_without_other_processes() {
     // Its run was killed, and its pools are not known outside.
     world.pools.borrow_mut().clear();
     world.enter("self", "mnt:[2]");
-    let listed = world.maker().clean(true, &|_| ());
+    let listed = world.maker().clean(true);
     assert!(
         !listed.orphans[0]
             .undone
             .contains(&"server zfs-fuse".to_owned())
     );
     world.enter("5001", "mnt:[2]");
-    let cleaned = world.maker().clean(false, &|_| ());
+    let cleaned = world.maker().clean(false);
     assert_eq!(cleaned.orphans[0].faults, []);
     assert_eq!(world.marked("zfs-fuse mnt:[1]").len(), 0, "{cleaned:?}");
 }
@@ -1366,20 +1369,18 @@ fn the_zfs_fuse_of_a_container_does_not_wait_for_targets_outside() {
         token: "t-2".to_owned(),
         ..request(provisions(&world).remove(2))
     };
-    maker
-        .provision(&outside, owner, &|| false, &|_| ())
-        .unwrap();
+    maker.provision(&outside, owner).unwrap();
     let pools = std::mem::take(&mut *world.pools.borrow_mut());
     world.enter("self", "mnt:[2]");
     make(&world, provisions(&world).remove(2)).unwrap();
     *world.fails.borrow_mut() = Some("zpool destroy");
-    assert_eq!(maker.tear_down(TOKEN, &|_| ()).faults, []);
+    assert_eq!(maker.tear_down(TOKEN).faults, []);
     assert_eq!(world.marked("zfs-fuse mnt:[2]").len(), 0);
     assert_eq!(world.marked("zfs-fuse mnt:[1]").len(), 1);
     *world.fails.borrow_mut() = None;
     world.enter("self", "mnt:[1]");
     *world.pools.borrow_mut() = pools;
-    assert_eq!(maker.tear_down("t-2", &|_| ()).faults, []);
+    assert_eq!(maker.tear_down("t-2").faults, []);
 }
 
 #[test]
@@ -1398,14 +1399,12 @@ fn servers_run_on_the_cpus_that_their_layer_names() {
         }
         request(plain(layers))
     };
-    let faults = world.maker().check(&[on("2-5")], &|| false);
+    let faults = world.maker().check(&[on("2-5")]);
     let faults: Vec<&str> = faults.iter().map(|it| it.message.as_str()).collect();
     let prefix = "configuration `a`: the host has no CPU";
     assert_eq!(faults, [format!("{prefix} 4 (and 1 more of `2-5`)")]);
     let maker = world.maker();
-    let made = maker
-        .provision(&on("0-1"), DEAD, &|| false, &|_| ())
-        .unwrap();
+    let made = maker.provision(&on("0-1"), DEAD).unwrap();
     let server = "taskset --cpu-list 0-1 numactl --membind=0 zfs-fuse --no-daemon";
     let commands: Vec<&str> = made
         .commands
@@ -1421,12 +1420,12 @@ fn servers_run_on_the_cpus_that_their_layer_names() {
         token: "t-2".to_owned(),
         ..on("2")
     };
-    let faults = maker.check(&[other], &|| false);
+    let faults = maker.check(&[other]);
     assert!(
         faults[0].message.contains("zfs-fuse runs already"),
         "{faults:?}"
     );
-    maker.tear_down(TOKEN, &|_| ());
+    maker.tear_down(TOKEN);
 }
 
 #[test]
@@ -1452,10 +1451,10 @@ fn zfs_fuse_is_kept_for_a_target_that_has_not_made_its_pool_yet() {
             &world,
         )
         .unwrap();
-    maker.tear_down(TOKEN, &|_| ());
+    maker.tear_down(TOKEN);
     assert_eq!(world.marked("zfs-fuse").len(), 1, "t-2 is about to use it");
     drop(other);
-    maker.tear_down("t-2", &|_| ());
+    maker.tear_down("t-2");
     assert_eq!(world.marked("zfs-fuse").len(), 0);
 }
 
@@ -1466,7 +1465,7 @@ fn a_server_whose_only_pool_stays_busy_is_ended_and_another_pool_keeps_it() {
     make(&world, provisions(&world).remove(2)).unwrap();
     *world.fails.borrow_mut() = Some("zpool destroy");
     world.pools.borrow_mut().insert("tank".to_owned());
-    let faults = world.maker().tear_down(TOKEN, &|_| ()).faults;
+    let faults = world.maker().tear_down(TOKEN).faults;
     assert!(faults[0].message.contains("busy"), "{faults:?}");
     assert_eq!(
         world.marked("zfs-fuse").len(),
@@ -1474,7 +1473,7 @@ fn a_server_whose_only_pool_stays_busy_is_ended_and_another_pool_keeps_it() {
         "it has the pool of the user"
     );
     world.pools.borrow_mut().remove("tank");
-    assert_eq!(world.maker().tear_down(TOKEN, &|_| ()).faults, []);
+    assert_eq!(world.maker().tear_down(TOKEN).faults, []);
     *world.fails.borrow_mut() = None;
     assert_eq!(world.state(), before);
 }
@@ -1490,14 +1489,14 @@ fn a_server_is_ended_when_all_its_pools_stay_busy_and_belong_to_targets_that_end
         ..request(provisions(&world).remove(2))
     };
     let owner = world.living(4712);
-    maker.provision(&other, owner, &|| false, &|_| ()).unwrap();
+    maker.provision(&other, owner).unwrap();
     *world.fails.borrow_mut() = Some("zpool destroy");
-    let faults = maker.tear_down(TOKEN, &|_| ()).faults;
+    let faults = maker.tear_down(TOKEN).faults;
     assert!(faults[0].message.contains("busy"), "{faults:?}");
     fs::remove_dir_all(world.host.path("proc/4712")).unwrap();
-    assert_eq!(maker.tear_down(TOKEN, &|_| ()).faults, []);
+    assert_eq!(maker.tear_down(TOKEN).faults, []);
     assert_eq!(world.marked("zfs-fuse").len(), 0);
-    assert_eq!(maker.tear_down("t-2", &|_| ()).faults, []);
+    assert_eq!(maker.tear_down("t-2").faults, []);
     *world.fails.borrow_mut() = None;
     assert_eq!(world.state(), before);
 }
@@ -1508,18 +1507,20 @@ fn a_compressed_device_of_another_program_is_kept() {
     let before = world.state();
     // Another program makes a device between the intent and the action.
     let zram = || provisions(&world).remove(3);
-    let (maker, block) = (world.maker(), world.host.path("sys/block"));
+    let block = world.host.path("sys/block");
     let taken = Cell::new(false);
     let tell = |what: &str| {
         if what.contains("/dev/zram0") && !taken.replace(true) {
             world.read(Path::new("hot_add")).unwrap();
         }
     };
-    maker
-        .provision(&request(zram()), DEAD, &|| false, &tell)
-        .unwrap();
+    let maker = Maker {
+        progress: &tell,
+        ..world.maker()
+    };
+    maker.provision(&request(zram()), DEAD).unwrap();
     assert_eq!(names(&block), ["loop0", "zram0", "zram1", "zram2"]);
-    assert_eq!(maker.tear_down(TOKEN, &|_| ()).faults, []);
+    assert_eq!(maker.tear_down(TOKEN).faults, []);
     assert_eq!(names(&block), ["loop0", "zram0"]);
     fs::remove_dir_all(block.join("zram0")).unwrap();
     assert_eq!(world.state(), before);
@@ -1534,9 +1535,9 @@ fn a_compressed_device_of_another_program_is_kept() {
     killed.intend(intent, &world).unwrap();
     drop(killed);
     make(&world, zram()).unwrap();
-    assert_eq!(maker.tear_down("t-0", &|_| ()).faults, []);
+    assert_eq!(maker.tear_down("t-0").faults, []);
     assert_eq!(names(&block), ["loop0", "zram0", "zram1"]);
-    maker.tear_down(TOKEN, &|_| ());
+    maker.tear_down(TOKEN);
     assert_eq!(world.state(), before);
 }
 
@@ -1597,11 +1598,11 @@ fn a_lock_of_another_process_is_waited_for_until_it_is_released() {
     let folder = maker.folders.journals.clone();
     fs::create_dir_all(&folder).unwrap();
     let held = RefCell::new(None);
-    let told = RefCell::new(Vec::new());
+    let progress = RefCell::new(Vec::new());
     // The holder ends once it is said who is waited for.
     let tell = |what: &str| {
         if what.starts_with("waiting") {
-            told.borrow_mut().push(what.to_owned());
+            progress.borrow_mut().push(what.to_owned());
             if let Some(held) = held.take() {
                 Held::release(held);
             }
@@ -1615,26 +1616,29 @@ fn a_lock_of_another_process_is_waited_for_until_it_is_released() {
     };
     let (zfs, journal) = (provisions(&world).remove(2), folder.join("t-1.jsonl"));
     held.replace(Some(Held::on(&folder, &world)));
-    maker
-        .provision(&request(zfs), DEAD, &|| false, &tell)
-        .unwrap();
-    assert_eq!(told.take(), waiting(&folder));
+    let maker = Maker {
+        progress: &tell,
+        ..world.maker()
+    };
+    maker.provision(&request(zfs), DEAD).unwrap();
+    assert_eq!(progress.take(), waiting(&folder));
     for locked in [&folder, &journal] {
         held.replace(Some(Held::on(locked, &world)));
-        maker
-            .change(TOKEN, StorageChange::EmptyCaches, &|| false, &tell)
-            .unwrap();
-        assert_eq!(told.take(), waiting(locked));
+        maker.change(TOKEN, StorageChange::EmptyCaches).unwrap();
+        assert_eq!(progress.take(), waiting(locked));
     }
     // A stop ends the wait.
     let holder = Held::on(&folder, &world);
-    let stopped = maker
-        .change(TOKEN, StorageChange::EmptyCaches, &|| true, &tell)
-        .unwrap_err();
+    let stopping = Maker {
+        stop: &|| true,
+        ..world.maker()
+    };
+    let stopped = stopping.change(TOKEN, StorageChange::EmptyCaches);
+    let stopped = stopped.unwrap_err();
     assert!(stopped[0].message.starts_with("stopped"), "{stopped:?}");
     held.replace(Some(holder));
-    assert_eq!(maker.tear_down(TOKEN, &tell).faults, []);
-    assert_eq!(told.take(), waiting(&folder));
+    assert_eq!(maker.tear_down(TOKEN).faults, []);
+    assert_eq!(progress.take(), waiting(&folder));
     assert!(journals(&world).is_empty());
 }
 
@@ -1645,7 +1649,7 @@ fn the_cache_of_a_pool_is_emptied_and_other_targets_have_none() {
     world.commands.borrow_mut().clear();
     world
         .maker()
-        .change(TOKEN, StorageChange::EmptyCaches, &|| false, &|_| ())
+        .change(TOKEN, StorageChange::EmptyCaches)
         .unwrap();
     let root = world.host.roots.root.display().to_string();
     let commands: Vec<String> = (world.commands.borrow().iter())
@@ -1660,12 +1664,12 @@ fn the_cache_of_a_pool_is_emptied_and_other_targets_have_none() {
     );
     let links = world.host.path("run/iodyno/t-1/devices");
     assert_eq!(names(&links), ["0000", "0001", "0002", "0003"]);
-    world.maker().tear_down(TOKEN, &|_| ());
+    world.maker().tear_down(TOKEN);
     make(&world, provisions(&world).remove(0)).unwrap();
     world.commands.borrow_mut().clear();
     world
         .maker()
-        .change(TOKEN, StorageChange::EmptyCaches, &|| false, &|_| ())
+        .change(TOKEN, StorageChange::EmptyCaches)
         .unwrap();
     assert_eq!(*world.commands.borrow(), Vec::<String>::new());
 }
@@ -1690,10 +1694,7 @@ fn a_server_of_virtio_fs_is_started_anew_for_each_trial_and_undone_with_its_step
     };
     let first = servers(&world);
     fs::remove_file(&socket).unwrap();
-    world
-        .maker()
-        .change(TOKEN, StorageChange::Renew, &|| false, &|_| ())
-        .unwrap();
+    world.maker().change(TOKEN, StorageChange::Renew).unwrap();
     assert!(socket.exists());
     // The one of FUSE goes on. The new one is found by the step of the old one.
     let second = servers(&world);
@@ -1701,16 +1702,13 @@ fn a_server_of_virtio_fs_is_started_anew_for_each_trial_and_undone_with_its_step
     assert_eq!(first[0], second[0]);
     assert_ne!(first[1].0, second[1].0);
     assert_eq!(first[1].1, second[1].1);
-    let undone = world.maker().tear_down(TOKEN, &|_| ());
+    let undone = world.maker().tear_down(TOKEN);
     assert!(undone.faults.is_empty(), "{:?}", undone.faults);
     assert_eq!((world.state(), servers(&world).len()), (before, 0));
     // Others have no servers that end.
     make(&world, provisions(&world).remove(0)).unwrap();
     world.commands.borrow_mut().clear();
-    world
-        .maker()
-        .change(TOKEN, StorageChange::Renew, &|| false, &|_| ())
-        .unwrap();
+    world.maker().change(TOKEN, StorageChange::Renew).unwrap();
     assert_eq!(*world.commands.borrow(), Vec::<String>::new());
 }
 
@@ -1736,7 +1734,7 @@ fn a_pool_below_another_layer_keeps_its_cache() {
     world.commands.borrow_mut().clear();
     world
         .maker()
-        .change(TOKEN, StorageChange::EmptyCaches, &|| false, &|_| ())
+        .change(TOKEN, StorageChange::EmptyCaches)
         .unwrap();
     assert_eq!(*world.commands.borrow(), Vec::<String>::new());
 }
@@ -1763,7 +1761,7 @@ fn limits_that_do_not_hold_through_a_file_system_are_an_error() {
     let made = make(&world, throttled()).unwrap();
     assert_eq!(made.facts["throttle.achieved_read_through"], "20 MiB/s");
     assert_eq!(names(&made.path), Vec::<String>::new());
-    world.maker().tear_down(TOKEN, &|_| ());
+    world.maker().tear_down(TOKEN);
     world.read_through.set(100 << 20);
     let faults = make(&world, throttled()).unwrap_err();
     assert_eq!(
@@ -1785,7 +1783,7 @@ fn root_is_told_of_the_journals_of_other_users() {
     world
         .host
         .write("root/.local/state/iodyno/journal/t-8.jsonl", "");
-    let others = world.maker().clean(false, &|_| ()).others;
+    let others = world.maker().clean(false).others;
     let shown: Vec<(&str, u64)> = others
         .iter()
         .map(|it| (it.name.as_str(), it.journals))
@@ -1805,7 +1803,7 @@ fn impossible_targets_are_refused_with_all_faults_before_anything_is_made() {
     let before = world.state();
     let check = |layers: Vec<Layer>, expected: &[&str]| {
         let wanted = request(plain(layers));
-        let found = world.maker().check(&[wanted], &|| false);
+        let found = world.maker().check(&[wanted]);
         let prefix = "configuration `a`: ";
         let found: Vec<&str> = found
             .iter()
@@ -1819,7 +1817,7 @@ fn impossible_targets_are_refused_with_all_faults_before_anything_is_made() {
         configuration: name.to_owned(),
         ..request(plain(vec![]))
     });
-    let found = world.maker().check(&several, &|| false);
+    let found = world.maker().check(&several);
     let found: Vec<&str> = found.iter().map(|fault| fault.message.as_str()).collect();
     assert_eq!(found, ["configurations `a`, `b`: there is no layer"]);
     check(
@@ -1868,9 +1866,7 @@ fn impossible_targets_are_refused_with_all_faults_before_anything_is_made() {
     let wanted = Layer::Directory {
         path: missing.clone(),
     };
-    let first = world
-        .maker()
-        .check(&[request(plain(vec![wanted]))], &|| false);
+    let first = world.maker().check(&[request(plain(vec![wanted]))]);
     assert!(
         first[0]
             .message
@@ -1886,7 +1882,7 @@ fn impossible_targets_are_refused_with_all_faults_before_anything_is_made() {
             ..plain(vec![directory(&world)])
         })
     };
-    let found = world.maker().check(&[odd], &|| false);
+    let found = world.maker().check(&[odd]);
     let messages: Vec<&str> = found.iter().map(|fault| fault.message.as_str()).collect();
     assert_eq!(
         messages,
@@ -1938,7 +1934,7 @@ fn arrays_and_mapped_devices_are_made_and_fail_only_while_the_target_is_complete
         "synchronised before the trials"
     );
     assert_eq!(made.facts["dm.table"], "0 131072 flakey 9:1 0 5 1 0");
-    let undone = world.maker().tear_down(TOKEN, &|_| ());
+    let undone = world.maker().tear_down(TOKEN);
     assert_eq!(
         shown(&undone.commands),
         [
@@ -1959,7 +1955,7 @@ fn arrays_and_mapped_devices_are_made_and_fail_only_while_the_target_is_complete
 fn arrays_and_mapped_devices_that_the_kernel_cannot_make_are_refused() {
     let world = World::new();
     let faults = |layers: Vec<Layer>| {
-        let found = world.maker().check(&[request(plain(layers))], &|| false);
+        let found = world.maker().check(&[request(plain(layers))]);
         let shown = found
             .into_iter()
             .map(|fault| fault.message.replace("configuration `a`: ", ""));
@@ -2011,7 +2007,7 @@ fn virtual_machines_are_refused_with_all_faults_and_leave_the_layers_above_to_th
     let faults = |vm: VmLayer, above: Vec<Layer>, files: u32| {
         let below = [Layer::Vm(vm), image(files), directory(&world)];
         let wanted = request(plain(above.into_iter().chain(below).collect()));
-        let found = world.maker().check(&[wanted], &|| false);
+        let found = world.maker().check(&[wanted]);
         let shown = found.into_iter().map(|fault| {
             let message = fault.message.replace(&root.display().to_string(), "");
             message.replace("configuration `a`: ", "")
@@ -2089,10 +2085,10 @@ fn the_last_line_of_a_journal_may_be_incomplete_and_other_versions_are_kept() {
     let journal = world.host.path("var/lib/iodyno/journal/t-1.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
     fs::write(&journal, format!("{text}{{\"inte")).unwrap();
-    assert_eq!(world.maker().tear_down(TOKEN, &|_| ()).faults, []);
+    assert_eq!(world.maker().tear_down(TOKEN).faults, []);
     assert_eq!(world.state(), before);
     fs::write(&journal, text.replace("\"schema\":1", "\"schema\":2")).unwrap();
-    let faults = world.maker().clean(false, &|_| ()).faults;
+    let faults = world.maker().clean(false).faults;
     assert!(faults[0].message.contains("cannot be parsed"), "{faults:?}");
     assert_eq!(journals(&world).len(), 1);
 }
@@ -2103,7 +2099,7 @@ fn mounts_loop_devices_and_files_of_others_are_kept_and_named() {
     let before = world.state();
     make(&world, provisions(&world).remove(0)).unwrap();
     let clean = || {
-        let cleaned = world.maker().clean(false, &|_| ());
+        let cleaned = world.maker().clean(false);
         let faults = cleaned.orphans.into_iter().flat_map(|one| one.faults);
         faults.map(|fault| fault.message).collect::<Vec<_>>()
     };
@@ -2154,7 +2150,7 @@ fn a_loop_device_that_others_have_attached_in_place_of_that_of_iodyno_is_kept() 
     let image = world.host.path("data/iodyno-t-1/disk0.img");
     let theirs = world.attach(&image);
     assert!(theirs.ends_with("/loop1"), "{theirs}");
-    let cleaned = world.maker().clean(false, &|_| ());
+    let cleaned = world.maker().clean(false);
     assert_eq!(cleaned.orphans[0].faults, []);
     assert!(!image.exists() && Path::new(&theirs).exists());
 }
@@ -2168,7 +2164,7 @@ fn a_compressed_device_that_others_have_made_in_place_of_that_of_iodyno_is_kept(
     let control = world.host.path("sys/class/zram-control/hot_add");
     assert_eq!(Host::read(&world, &control).unwrap(), "1");
     fs::write(world.host.path("sys/block/zram1/disksize"), size).unwrap();
-    let cleaned = world.maker().clean(false, &|_| ());
+    let cleaned = world.maker().clean(false);
     assert_eq!(cleaned.orphans[0].faults, []);
     assert!(world.host.path("sys/block/zram1").exists());
     assert!(!world.host.path("sys/block/zram0").exists());
@@ -2259,10 +2255,10 @@ fn what_others_have_put_on_a_target_is_kept_wherever_it_was_interrupted() {
                 }
                 let place = format!("target {which} at {at}, {below:?}, {restart}");
                 let theirs = Theirs::put(&world, below);
-                world.maker().clean(false, &|_| ());
+                world.maker().clean(false);
                 theirs.assert_kept(&world, &place);
                 theirs.remove(&world, below);
-                let cleaned = world.maker().clean(false, &|_| ());
+                let cleaned = world.maker().clean(false);
                 world.finish_commands();
                 for orphan in &cleaned.orphans {
                     assert_eq!(orphan.faults, [], "{place}");

@@ -60,7 +60,7 @@ pub(super) fn undo(ops: &mut HostOps<'_>, mut journal: Journal, by: By) -> Undon
         let result = step.result.as_deref();
         if ops.in_place(&step.action, result, by) {
             let what = step.action.to_string();
-            (ops.told)(&what);
+            (ops.progress)(&what);
             let remove = |ops: &mut HostOps<'_>| ops.remove(&step.action, result);
             if let Err(fault) = keeping_others(ops, &journal.steps, &step.action, remove) {
                 let mut hint = "remove the cause, then run `iodyno clean`".to_owned();

@@ -313,7 +313,7 @@ impl Making<'_> {
             .map(|number| self.start_machine(&machine(number)))
             .collect::<Result<_, _>>()?;
         for (number, (folder, mark)) in folders.iter().zip(&marks).enumerate() {
-            (self.ops.told)(&format!("boot of guest {}", number + 1));
+            (self.ops.progress)(&format!("boot of guest {}", number + 1));
             let socket = match &vm.image {
                 None => {
                     self.await_machine(folder, mark, BOOT_LIMIT)?;
@@ -483,7 +483,7 @@ impl Making<'_> {
         above: &[Layer],
         cache: &Path,
     ) -> Result<PathBuf, Diagnostic> {
-        (self.ops.told)("initramfs of the guest");
+        (self.ops.progress)("initramfs of the guest");
         let program = std::env::current_exe().map_err(|error| {
             Diagnostic::error(format!("the path of this program is not known: {error}"))
         })?;
@@ -594,7 +594,7 @@ impl Making<'_> {
             _ => {}
         }
         // A device that does not work makes qemu hang, so it has to be tried.
-        (self.ops.told)("boot of a guest with KVM, for at most 10 s");
+        (self.ops.progress)("boot of a guest with KVM, for at most 10 s");
         let token = self.request.token.clone();
         let probe = Machine {
             vm: bare,

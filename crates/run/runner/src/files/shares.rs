@@ -132,7 +132,7 @@ impl ShareFiles {
         let jobs = &plan.workload.jobs;
         let mut files = ShareFiles::default();
         let (mut refused, mut failed) = (Vec::new(), Vec::new());
-        let wanted = wanted::in_shares(resolved, jobs, &plan.configuration.target);
+        let wanted = requirements::in_shares(resolved, jobs, &plan.configuration.target);
         let (there, missing): (Vec<Wanted>, Vec<Wanted>) = wanted
             .into_iter()
             .partition(|wanted| wanted.existing.is_some());

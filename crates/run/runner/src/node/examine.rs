@@ -76,7 +76,7 @@ fn forecast(plan: &BoundPlan) -> Forecast {
     match resolve(plan, &HostProbe) {
         Ok(resolved) => {
             let jobs = &plan.workload.jobs;
-            let wanted = wanted::of(&resolved, jobs, &plan.configuration.target);
+            let wanted = requirements::of(&resolved, jobs, &plan.configuration.target);
             forecast.targets = Files::forecast(plan, &wanted);
             forecast.targets.extend(exports::forecast(plan));
             forecast.traces = traces(&resolved, jobs);
@@ -131,7 +131,7 @@ fn shortages(plans: &[BoundPlan]) -> Vec<(Option<usize>, Diagnostic)> {
         // The trial itself reports failures to resolve.
         let resolved = resolve(plan, &HostProbe).unwrap_or_default();
         let jobs = &plan.workload.jobs;
-        let wanted = wanted::of(&resolved, jobs, &plan.configuration.target);
+        let wanted = requirements::of(&resolved, jobs, &plan.configuration.target);
         let alone = check(&wanted).into_iter().chain(Site::shortages(plan));
         all.extend(alone.map(|fault| (Some(index), fault)));
         for file in wanted.into_iter().filter(|file| !file.unlink) {

@@ -227,7 +227,7 @@ impl Monitor {
 
     /// Whether this frame follows the measured time and is long enough to be reported although it is empty.
     pub(crate) fn tail(&self, now: u64) -> bool {
-        self.ever_measured && now.saturating_sub(self.frame_start) >= due::MIN_FRAME_NS
+        self.ever_measured && now.saturating_sub(self.frame_start) >= timers::MIN_FRAME_NS
     }
 
     /// Ends the frame with the end of the ramp. Measured ops already belong to the next frame.

@@ -90,7 +90,7 @@ pub(crate) fn prepare(
     let connections = Connections::default();
     let resolved = resolve(plan, &TrialProbe(&connections));
     let resolved = resolved.map_err(|faults| PrepareError::untouched(plan, faults))?;
-    let wanted = wanted::of(&resolved, jobs, &plan.configuration.target);
+    let wanted = requirements::of(&resolved, jobs, &plan.configuration.target);
     files::raise_descriptors(descriptors(&resolved, jobs, wanted.len()))
         .map_err(|fault| PrepareError::Unprepared(vec![fault]))?;
     // A layout changes the environment, so it is read after the layout.
@@ -359,7 +359,7 @@ fn open_all(
     }
     if faults.is_empty() {
         let specs = clones.iter_mut().filter_map(|clone| clone.spec.as_mut());
-        let connected = simulated::connect(specs.collect(), plan.configuration.simulated());
+        let connected = simulated_devices::connect(specs.collect(), plan.configuration.simulated());
         faults.extend(connected.err());
     }
     let specs = clones.iter().filter_map(|clone| clone.spec.as_ref());

@@ -10,9 +10,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use iodyno_model::Diagnostic;
-use iodyno_storage::layers::{
-    self, Cleaned, ProvisionRequest, Provisioned, StorageChange, TornDown,
-};
+use iodyno_storage::layers::{Cleaned, ProvisionRequest, Provisioned, StorageChange, TornDown};
 
 use crate::parent::guest::{self, GuestNode};
 use crate::parent::process::{Connection, Launcher, NodeProcess, Report};
