@@ -197,7 +197,7 @@ pub(crate) fn carry_out(
     let mut failed = None;
     let mut blocks_named = false;
     // The errors of trials, each once, because failed trials are repeated.
-    let mut told: Vec<Diagnostic> = Vec::new();
+    let mut reported: Vec<Diagnostic> = Vec::new();
     let new = match &begin {
         Begin::New(plan) => store.path().map(|_| *plan),
         Begin::Resume { .. } => None,
@@ -226,13 +226,16 @@ pub(crate) fn carry_out(
             if !ended.repeated {
                 exit = exit.max(exit_of(ended, &stop));
             }
-            let new = ended.faults.iter().filter(|fault| !told.contains(fault));
+            let new = ended
+                .faults
+                .iter()
+                .filter(|fault| !reported.contains(fault));
             let new: Vec<Diagnostic> = new.cloned().collect();
             if new.is_empty() && !ended.faults.is_empty() {
                 context.note(&format!("trial {}: the same error", ended.number));
             }
             context.tell(&new);
-            told.extend(new);
+            reported.extend(new);
             // Bad blocks of further trials are only counted.
             let bad = failed_blocks(ended.workload, ended.trial, !blocks_named);
             blocks_named |= !bad.is_empty();
@@ -391,8 +394,8 @@ fn watch_signals(
             Caught::Stop(request) => request,
             // A step without ops can take long until its next event.
             Caught::Status => {
-                let told = screen.note_step();
-                return status_wanted.store(!told, Ordering::Relaxed);
+                let reported = screen.note_step();
+                return status_wanted.store(!reported, Ordering::Relaxed);
             }
             Caught::Exit => {
                 screen

@@ -54,7 +54,7 @@ pub(crate) fn other_failure(workload: &Workload, trial: &Trial) -> Option<Diagno
         failed_blocks(workload, trial, false),
     ]
     .iter()
-    .any(|told| !told.is_empty());
+    .any(|diagnostics| !diagnostics.is_empty());
     let fault = |name: &str| reason.contains(&format!("job `{name}`: cannot "));
     let more = workload.jobs.iter().any(|job| fault(&job.name));
     (more || !explained).then(|| Diagnostic::error(reason.clone()))
@@ -67,21 +67,21 @@ fn by_job(
     tell: impl Fn(&str, &[&CloneResult], bool) -> Option<Diagnostic>,
 ) -> Vec<Diagnostic> {
     let clones: Vec<&CloneResult> = trial.parts.iter().flat_map(|part| &part.clones).collect();
-    let mut told = Vec::new();
+    let mut diagnostics = Vec::new();
     let mut beyond = 0;
     for (index, job) in workload.jobs.iter().enumerate() {
         let own = clones.iter().filter(|clone| clone.job as usize == index);
         let own: Vec<&CloneResult> = own.copied().collect();
-        match tell(&job.name, &own, told.len() < MAX_NAMED_JOBS) {
-            Some(_) if told.len() == MAX_JOBS => beyond += 1,
-            diagnostic => told.extend(diagnostic),
+        match tell(&job.name, &own, diagnostics.len() < MAX_NAMED_JOBS) {
+            Some(_) if diagnostics.len() == MAX_JOBS => beyond += 1,
+            diagnostic => diagnostics.extend(diagnostic),
         }
     }
     if beyond > 0 {
         let text = format!("the same of {}", counted(beyond, "more job", "more jobs"));
-        told.push(Diagnostic::error(text));
+        diagnostics.push(Diagnostic::error(text));
     }
-    told
+    diagnostics
 }
 
 fn ops(job: &str, clones: &[&CloneResult], trial: &Trial, named: bool) -> Option<Diagnostic> {

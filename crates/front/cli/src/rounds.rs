@@ -135,7 +135,7 @@ fn unlike(plan: &Plan, args: &ExperimentArgs) -> bool {
             primary(plan, workload).or(planned)
         })
     };
-    let asked = !args.metric.is_empty()
+    let requested = !args.metric.is_empty()
         || args.baseline.is_some()
         || args.fail_on.is_some()
         || args.stop_width.is_some();
@@ -143,7 +143,7 @@ fn unlike(plan: &Plan, args: &ExperimentArgs) -> bool {
     let compared = || plan.workloads.iter().filter(|it| it.search.is_none());
     let kinds = || compared().map(kinds_of_work);
     plan.configurations.len() == 1
-        && !asked
+        && !requested
         && (compared().any(|it| it.family.is_some())
             || kinds().zip(kinds().skip(1)).any(|(a, b)| a != b)
             || metrics().zip(metrics().skip(1)).any(|(a, b)| a != b))
@@ -332,7 +332,7 @@ fn nothing_to_compare(plan: &Plan, args: &ExperimentArgs) -> Vec<Diagnostic> {
     if plan.cells() > 1 && !searched {
         return Vec::new();
     }
-    let asked = [
+    let requested = [
         ("--fail-on", "", args.fail_on.is_some()),
         ("--stop-width", "stop", args.stop_width.is_some()),
         ("--baseline", "baseline", args.baseline.is_some()),
@@ -340,8 +340,8 @@ fn nothing_to_compare(plan: &Plan, args: &ExperimentArgs) -> Vec<Diagnostic> {
         ("--metric", "metric", searched && !args.metric.is_empty()),
         ("--aa", "aa", searched && args.aa),
     ];
-    let asked = asked.into_iter().filter(|(_, _, asked)| *asked);
-    asked
+    let requested = requested.into_iter().filter(|(_, _, requested)| *requested);
+    requested
         .map(|(flag, key, _)| {
             let setting = Setting::of(args, flag, key);
             let hint = match setting.place {

@@ -108,7 +108,7 @@ impl Guard {
             // Another job of this run has it.
             _ if claim.has_begun() => Content::default(),
             Ok(device) => self.holds(device, number),
-            Err(error) => Content::unread(error.to_string()),
+            Err(error) => Content::unreadable(error.to_string()),
         };
         reasons.extend(content.reasons);
         let Some(mut notes) = self.outweighed(request, pinned, &reasons) else {
@@ -217,7 +217,7 @@ impl Guard {
         let length = rustix::fs::seek(device, SeekFrom::End(0)).unwrap_or_else(|_| block.length());
         let medium = match Medium::open(device) {
             Ok(medium) => medium,
-            Err(error) => return Content::unread(format!("{}: {error}", block.name)),
+            Err(error) => return Content::unreadable(format!("{}: {error}", block.name)),
         };
         let identity = device_identity(&self.roots, &block, device);
         let record = self.records.as_ref().and_then(|all| all.load(&identity));
@@ -235,7 +235,7 @@ impl Guard {
         }
         let sample = match Sample::read(&medium, length, stored.as_deref(), own.as_ref()) {
             Ok(sample) => sample,
-            Err(error) => return Content::unread(format!("{}: {error}", block.name)),
+            Err(error) => return Content::unreadable(format!("{}: {error}", block.name)),
         };
         let own = own.unwrap_or_default();
         let foreign = sample.foreign(&own);
@@ -316,7 +316,7 @@ struct Content {
 }
 
 impl Content {
-    fn unread(why: String) -> Content {
+    fn unreadable(why: String) -> Content {
         Content {
             reasons: vec![Reason::Unprobed { why }],
             ..Content::default()

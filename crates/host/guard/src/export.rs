@@ -226,10 +226,10 @@ pub fn connect(uri: &ExportUri, length: u64) -> Result<Connected, Diagnostic> {
 }
 
 pub(crate) fn described(error: &BackendError) -> Diagnostic {
-    let said = Diagnostic::error(format!("{error}\n  cause: {}", error.source));
+    let fault = Diagnostic::error(format!("{error}\n  cause: {}", error.source));
     match error.hint {
-        Some(hint) => said.hint(hint),
-        None => said,
+        Some(hint) => fault.hint(hint),
+        None => fault,
     }
 }
 
@@ -274,8 +274,8 @@ mod tests {
             longest: 2 << 20,
         };
         let faults = unsuitable(&uri(), &export.into(), &wanted);
-        let said: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
-        for (said, part) in said.iter().zip([
+        let fault: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
+        for (fault, part) in fault.iter().zip([
             "read-only",
             "trims",
             "flushes",
@@ -283,7 +283,7 @@ mod tests {
             "multiple of 4096 bytes",
             "at most 1048576 bytes",
         ]) {
-            assert!(said.contains(part), "{said}");
+            assert!(fault.contains(part), "{fault}");
         }
         assert_eq!(faults.len(), 6);
         let all = wire::SEND_FLUSH | wire::SEND_FUA | wire::SEND_TRIM;

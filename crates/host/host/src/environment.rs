@@ -199,7 +199,7 @@ fn machine(roots: &Roots) -> Option<String> {
     if let Some(kind) = text(roots.sys.join("hypervisor/type")) {
         return Some(kind);
     }
-    let told: String = ["sys_vendor", "product_name", "bios_vendor", "board_vendor"]
+    let vendor: String = ["sys_vendor", "product_name", "bios_vendor", "board_vendor"]
         .iter()
         .filter_map(|name| text(roots.sys.join("class/dmi/id").join(name)))
         .chain(text(roots.proc.join("device-tree/hypervisor/compatible")))
@@ -220,7 +220,7 @@ fn machine(roots: &Roots) -> Option<String> {
         ("Hyper-V", "hyperv"),
         ("Apple Virtualization", "apple"),
     ];
-    let named = known.iter().find(|(mark, _)| told.contains(mark));
+    let named = known.iter().find(|(mark, _)| vendor.contains(mark));
     let flagged = text(roots.proc.join("cpuinfo")).is_some_and(|info| {
         info.lines()
             .filter(|line| line.starts_with("flags"))

@@ -69,11 +69,11 @@ pub fn inode(file: BorrowedFd<'_>) -> Option<Inode> {
     let mask = StatxFlags::INO | StatxFlags::BTIME;
     let state = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, mask).ok()?;
     let system = rustix::fs::fstatfs(file).ok()?.f_type as u64;
-    let told = state.stx_mask & StatxFlags::BTIME.bits() != 0;
+    let has_birth_time = state.stx_mask & StatxFlags::BTIME.bits() != 0;
     let made = state.stx_btime;
     (!UNSTABLE.contains(&system)).then(|| Inode {
         number: state.stx_ino,
-        made_ns: told.then(|| made.tv_sec * 1_000_000_000 + i64::from(made.tv_nsec)),
+        made_ns: has_birth_time.then(|| made.tv_sec * 1_000_000_000 + i64::from(made.tv_nsec)),
     })
 }
 
@@ -190,14 +190,14 @@ mod tests {
         let before = of("f");
         std::fs::hard_link(&path, &link).unwrap();
         std::fs::write(&path, b"changed").unwrap();
-        let told = before.ends_with("None");
-        assert_eq!(of("g") == before, told, "{before}");
+        let has_birth_time = before.ends_with("None");
+        assert_eq!(of("g") == before, has_birth_time, "{before}");
         std::fs::remove_file(&path).unwrap();
         std::fs::remove_file(&link).unwrap();
         // On ext4 these reuse the number of the inode.
         for _ in 0..20 {
             std::fs::write(&path, b"four").unwrap();
-            assert!(!told || of("f") != before, "{before}");
+            assert!(!has_birth_time || of("f") != before, "{before}");
             std::fs::remove_file(&path).unwrap();
         }
     }

@@ -107,8 +107,8 @@ impl Source {
             }
             break;
         }
-        if let Some((reason, told @ false)) = &mut self.failing {
-            *told = true;
+        if let Some((reason, reported @ false)) = &mut self.failing {
+            *reported = true;
             tracing::debug!(series = self.cost.kind.name(), reason, "cannot sample");
             into.gaps.push(SeriesGap {
                 node: String::new(),
@@ -366,17 +366,17 @@ mod tests {
 
     #[test]
     fn the_cost_of_a_source_is_that_of_its_samples() {
-        let (tell, told) = mpsc::channel();
+        let (tell, reported) = mpsc::channel();
         let mut source = Source::new(Box::new(Busy(tell)));
         source.begin(Some(0));
-        told.recv().unwrap();
+        reported.recv().unwrap();
         let begun = (Instant::now(), thread_cpu_ns());
         for at_ns in 1..4 {
             source.sample(0, at_ns, &mut 0, &mut Telemetry::default());
         }
         let most = (begun.0.elapsed(), thread_cpu_ns() - begun.1);
         let cost = source.close();
-        let least: Vec<(Duration, u64)> = told.iter().collect();
+        let least: Vec<(Duration, u64)> = reported.iter().collect();
         assert_eq!((cost.samples, least.len()), (3, 3));
         let wall_ns = |wall: Duration| wall.as_nanos() as u64;
         let least_ns: u64 = least.iter().map(|one| wall_ns(one.0)).sum();

@@ -46,7 +46,7 @@ pub fn forecast(
             traces: Vec::new(),
         };
         found.forecasts.into_iter().for_each(|one| own.add(one));
-        let faults = own.faults.into_iter().map(|fault| node.told(fault));
+        let faults = own.faults.into_iter().map(|fault| node.prefix_fault(fault));
         own.faults = faults.collect();
         all.add(own);
     }
@@ -72,7 +72,7 @@ pub fn shortages(
     let mut faults = Vec::new();
     for ((node, found), bound) in nodes.iter().zip(found).zip(&bound) {
         let found = with_places(found.unwrap_or_default().shortages, bound);
-        faults.extend(found.into_iter().map(|fault| node.told(fault)));
+        faults.extend(found.into_iter().map(|fault| node.prefix_fault(fault)));
     }
     faults
 }

@@ -113,13 +113,15 @@ pub fn obstacles(
             .filter_map(|place| request(plan, place, protected))
             .collect()
     };
-    let asked = nodes.iter().enumerate().filter_map(|(number, node)| {
+    let requested = nodes.iter().enumerate().filter_map(|(number, node)| {
         let requests = requests(number);
         (!requests.is_empty()).then_some((node, requests))
     });
-    let found = on_threads(asked, |(node, requests)| {
+    let found = on_threads(requested, |(node, requests)| {
         let found = node.node.check_provision(&requests, stop).into_iter();
-        found.map(|fault| node.told(fault)).collect::<Vec<_>>()
+        found
+            .map(|fault| node.prefix_fault(fault))
+            .collect::<Vec<_>>()
     });
     found.into_iter().flatten().collect()
 }
@@ -259,12 +261,12 @@ impl<'a> MadeTargets<'a> {
         thread::scope(|scope| {
             let ended = scope.spawn(move || {
                 on_threads(begun, |(own, sender)| {
-                    let done = work(own, &mut |told| drop(sender.send(told)));
+                    let done = work(own, &mut |event| drop(sender.send(event)));
                     (own.number, done)
                 })
             });
-            for told in receiver {
-                pass_on(told, lab, plan, observer);
+            for event in receiver {
+                pass_on(event, lab, plan, observer);
             }
             join(ended)
         })
@@ -306,7 +308,7 @@ impl<'a> MadeTargets<'a> {
                 Ok(made) => ready.extend(made.map(|made| (number, made))),
                 Err(found) => {
                     let node = &self.lab.nodes[number];
-                    faults.extend(found.into_iter().map(|fault| node.told(fault)));
+                    faults.extend(found.into_iter().map(|fault| node.prefix_fault(fault)));
                 }
             }
         }
@@ -451,13 +453,13 @@ impl<'a> OnNode<'a> {
             "making a target"
         );
         let node = self.node;
-        let mut told = |step: &str| tell(TargetEvent::Step(place, node.says(step)));
-        told(
+        let mut progress = |step: &str| tell(TargetEvent::Step(place, node.prefix_text(step)));
+        progress(
             &configuration
                 .provision()
                 .map_or(String::new(), Provision::words),
         );
-        let made = node.node.provision(&request, self.stop, &mut told)?;
+        let made = node.node.provision(&request, self.stop, &mut progress)?;
         let number = self.made.entry(place).or_default();
         *number += 1;
         let live = Live::new(place, request.token, round, *number, made);
@@ -481,7 +483,7 @@ impl<'a> OnNode<'a> {
         let made = node.node.provision(&request, self.stop, &mut |step| {
             tell(TargetEvent::Step(
                 place,
-                node.says(&format!("golden disk: {step}")),
+                node.prefix_text(&format!("golden disk: {step}")),
             ));
         })?;
         let token = request.token.clone();
@@ -580,8 +582,9 @@ impl<'a> OnNode<'a> {
         match self.find(place) {
             // The files of a virtual machine's disks are in use.
             Some(live) if plan.settling.drop_caches && live.guests.is_empty() => {
-                let mut told = |step: &str| tell(TargetEvent::Step(place, self.node.says(step)));
-                node.change(&live.token, StorageChange::EmptyCaches, stop, &mut told)
+                let mut progress =
+                    |step: &str| tell(TargetEvent::Step(place, self.node.prefix_text(step)));
+                node.change(&live.token, StorageChange::EmptyCaches, stop, &mut progress)
             }
             _ => Ok(()),
         }
@@ -611,7 +614,7 @@ impl<'a> OnNode<'a> {
         bound.protected = self.protected.to_vec();
         let step = format!("laying out the files of {}", workload.name);
         let (node, stop) = (self.node, self.stop);
-        tell(TargetEvent::Step(place, node.says(&step)));
+        tell(TargetEvent::Step(place, node.prefix_text(&step)));
         if live.share.is_some() && live.latest.is_some() {
             live.change(node.node, StorageChange::Renew, stop)?;
         }
@@ -641,9 +644,9 @@ impl<'a> OnNode<'a> {
         let node = self.node;
         // Targets that are undone at the same time have one place of progress.
         let place = targets.first().map_or(0, |live| live.configuration);
-        let mut told_step = |step: &str| tell(TargetEvent::Step(place, node.says(step)));
-        let ended = node.node.tear_down(&tokens, self.stop, &mut told_step);
-        let mut told: Vec<String> = Vec::new();
+        let mut progress = |step: &str| tell(TargetEvent::Step(place, node.prefix_text(step)));
+        let ended = node.node.tear_down(&tokens, self.stop, &mut progress);
+        let mut reported: Vec<String> = Vec::new();
         for (live, torn_down) in targets.iter().zip(ended) {
             self.tell_commands(live, &torn_down, tell);
             let name = &self.plan.configurations[live.configuration].name;
@@ -662,18 +665,18 @@ impl<'a> OnNode<'a> {
                     }
                 });
                 let text = match fault.severity {
-                    Severity::Error => node.says(&format!(
+                    Severity::Error => node.prefix_text(&format!(
                         "the storage of {name} is not undone completely: {why}; {hint}"
                     )),
                     // It concerns all targets.
-                    _ => node.says(&format!("{why}; {hint}")),
+                    _ => node.prefix_text(&format!("{why}; {hint}")),
                 };
-                if !told.contains(&text) {
+                if !reported.contains(&text) {
                     tell(match fault.severity {
                         Severity::Error => TargetEvent::NotUndone(text.clone()),
                         _ => TargetEvent::Note(text.clone()),
                     });
-                    told.push(text);
+                    reported.push(text);
                 }
             }
         }

@@ -45,14 +45,14 @@ impl<'a> LabNode<'a> {
     }
 
     /// The text, after the node's name if it has one.
-    pub fn says(&self, text: &str) -> String {
+    pub fn prefix_text(&self, text: &str) -> String {
         named(&self.name, text)
     }
 
     /// The message with the node's name.
-    pub fn told(&self, fault: Diagnostic) -> Diagnostic {
+    pub fn prefix_fault(&self, fault: Diagnostic) -> Diagnostic {
         Diagnostic {
-            message: self.says(&fault.message),
+            message: self.prefix_text(&fault.message),
             ..fault
         }
     }

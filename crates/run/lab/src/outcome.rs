@@ -3,7 +3,7 @@
 use iodyno_model::{Diagnostic, Outcome};
 
 /// An outcome with other words for its reason.
-pub(crate) fn said(outcome: Outcome, words: impl Fn(&str) -> String) -> Outcome {
+pub(crate) fn with_reason(outcome: Outcome, words: impl Fn(&str) -> String) -> Outcome {
     match outcome {
         Outcome::Completed => Outcome::Completed,
         Outcome::Interrupted(why) => Outcome::Interrupted(words(&why)),
@@ -28,7 +28,7 @@ pub(crate) fn worst(outcomes: Vec<Outcome>) -> Outcome {
         .iter()
         .filter(|outcome| rank(outcome) == rank(&worst));
     let why: Vec<&str> = same.filter_map(Outcome::reason).collect();
-    said(worst, |_| why.join("; "))
+    with_reason(worst, |_| why.join("; "))
 }
 
 /// All messages on one line.

@@ -73,14 +73,14 @@ impl Preconditioned<'_> {
             ..Job::default()
         };
         let (place, _) = self.plan.place(self.key.cell);
-        let mut told = |step: &str| tell(TargetEvent::Step(place, self.host.says(step)));
-        told("preconditioning: writes twice the capacity");
+        let mut progress = |step: &str| tell(TargetEvent::Step(place, self.host.prefix_text(step)));
+        progress("preconditioning: writes twice the capacity");
         let (written, mut spent) = self.write(filling(job.clone(), limit))?;
         let round = Nanos((limit.0 / 20).min(ROUND.0));
         let mut rates: Vec<f64> = Vec::new();
         while spent.0 < limit.0 && !is_steady(&rates) {
             let number = rates.len() + 1;
-            told(&format!("preconditioning: round {number} of random writes"));
+            progress(&format!("preconditioning: round {number} of random writes"));
             let (done, span) = self.write(random(job.clone(), round, number as u64))?;
             rates.push(done.ops as f64 / (span.0.max(1) as f64 / 1e9));
             spent = Nanos(spent.0.saturating_add(span.0.max(1)));
@@ -91,7 +91,7 @@ impl Preconditioned<'_> {
         let steady = is_steady(&rates);
         if !steady {
             let name = &configuration.name;
-            tell(TargetEvent::Note(self.host.says(&format!(
+            tell(TargetEvent::Note(self.host.prefix_text(&format!(
                 "{name} is not steady after {limit} of preconditioning"
             ))));
         }

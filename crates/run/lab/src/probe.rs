@@ -142,7 +142,7 @@ fn one(
             Ok(TrialEnd::Refused(faults) | TrialEnd::Unprepared(faults)) => faults,
             Err(error) => vec![Diagnostic::error(error.to_string())],
         };
-        faults.extend(found.into_iter().map(|fault| node.told(fault)));
+        faults.extend(found.into_iter().map(|fault| node.prefix_fault(fault)));
     }
     faults
 }

@@ -26,12 +26,12 @@ pub(crate) type Tell<'t> = dyn FnMut(TargetEvent) + 't;
 
 /// Passes on the events of the targets of a node, in the thread of the run.
 pub(crate) fn pass_on(
-    told: TargetEvent,
+    event: TargetEvent,
     lab: &Lab<'_>,
     plan: &Plan,
     observer: &mut dyn FnMut(Progress<'_>),
 ) {
-    match told {
+    match event {
         TargetEvent::Step(configuration, step) => observer(Progress::Storage {
             configuration: &plan.configurations[configuration],
             step: &step,

@@ -370,7 +370,7 @@ impl Node for FakeNode<'_> {
         &self,
         request: &ProvisionRequest,
         _: &StopFlag,
-        told: &mut dyn FnMut(&str),
+        progress: &mut dyn FnMut(&str),
     ) -> Result<Provisioned, Vec<Diagnostic>> {
         let name = &request.configuration;
         let tries = format!("make {name}");
@@ -379,7 +379,7 @@ impl Node for FakeNode<'_> {
         drop(before);
         self.storage.borrow_mut().push(tries);
         self.meeting.iter().for_each(|meeting| meeting.wait());
-        told("mkfs");
+        progress("mkfs");
         if (self.unmakeable)(name, tried) {
             return Err(vec![Diagnostic::error("mkfs failed")]);
         }
@@ -531,7 +531,7 @@ impl Session for FakeSession<'_> {
 pub(crate) struct FakeJudge {
     pub(crate) widths: Locked<Vec<f64>>,
     /// Round, cell and usefulness of the trials of the last comparison.
-    pub(crate) asked: Locked<Vec<(u32, String, bool)>>,
+    pub(crate) compared: Locked<Vec<(u32, String, bool)>>,
 }
 
 impl FakeJudge {
@@ -602,7 +602,7 @@ impl Judge for FakeJudge {
     }
 
     fn compare(&self, name: &str, seen: &[Observation], question: &Question) -> Option<Comparison> {
-        *self.asked.borrow_mut() = seen
+        *self.compared.borrow_mut() = seen
             .iter()
             .map(|one| {
                 let configuration = one.dimension(Observation::CONFIGURATION).to_owned();

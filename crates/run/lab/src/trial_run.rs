@@ -13,7 +13,7 @@ use iodyno_store::{Rebuilder, StoreError};
 
 use crate::downsampler::Downsampler;
 use crate::nodes::{examine, named, workers};
-use crate::outcome::{reasons, said, worst};
+use crate::outcome::{reasons, with_reason, worst};
 use crate::place::Places;
 use crate::ready::Ready;
 use crate::schedule::bind;
@@ -130,7 +130,7 @@ impl TrialNode {
     }
 
     /// The text, after the node's name if it has one.
-    fn says(&self, text: &str) -> String {
+    fn prefix_text(&self, text: &str) -> String {
         named(&self.name, text)
     }
 }
@@ -247,7 +247,7 @@ impl<'a> TrialRun<'a> {
             let Some(mut now) = found else { continue };
             name_node(&node.name, &mut now.targets);
             let lost_target = places.lost(plan, cell, &now.stacks);
-            let lost_target = lost_target.map(|why| node.says(&why));
+            let lost_target = lost_target.map(|why| node.prefix_text(&why));
             changed = changed
                 .or(lost_target)
                 .or_else(|| targets.changed(&now.targets));
@@ -290,7 +290,7 @@ impl<'a> TrialRun<'a> {
             let now = self.records[*place].environment.as_ref();
             let moved = now.and_then(|now| places.moved(self.plan, cell, now));
             if let (Outcome::Completed, Some(why)) = (&outcome, moved) {
-                let why = node.says(&why);
+                let why = node.prefix_text(&why);
                 faults.push(lost(why.clone()));
                 outcome = Outcome::Failed(why);
             }
@@ -706,7 +706,7 @@ impl<'a> TrialRun<'a> {
             };
             let node = self.nodes[place].clone();
             all_faults.extend(faults.into_iter().map(|fault| Diagnostic {
-                message: node.says(&fault.message),
+                message: node.prefix_text(&fault.message),
                 ..fault
             }));
             parts.extend(part.map(|mut part| {
@@ -716,7 +716,7 @@ impl<'a> TrialRun<'a> {
                 part.environment.made = self.made_on(place).map(|made| made.about.clone());
                 part
             }));
-            outcomes.push(said(outcome, |why| node.says(why)));
+            outcomes.push(with_reason(outcome, |why| node.prefix_text(why)));
         }
         (worst(outcomes), parts, all_faults)
     }

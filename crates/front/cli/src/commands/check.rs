@@ -100,11 +100,11 @@ pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure
 /// One line with the reasons why a valid file cannot be run.
 fn refusal(file: &Path, parsed: &Parsed) -> String {
     let errors = parsed.diagnostics.iter();
-    let errors = errors.filter(|said| said.severity == Severity::Error);
+    let errors = errors.filter(|diagnostic| diagnostic.severity == Severity::Error);
     let reasons: Vec<String> = errors
-        .map(|said| match &said.place {
-            Some(place) => format!("{} (line {})", said.message, place.line),
-            None => said.message.clone(),
+        .map(|diagnostic| match &diagnostic.place {
+            Some(place) => format!("{} (line {})", diagnostic.message, place.line),
+            None => diagnostic.message.clone(),
         })
         .collect();
     format!(

@@ -30,11 +30,11 @@ pub(crate) fn clean(args: &CleanArgs, context: &Context) -> Result<Exit, Failure
                         .collect(),
                 })?;
                 for other in &found.others {
-                    context.note(&node.says(&of_another(other)));
+                    context.note(&node.prefix_text(&of_another(other)));
                 }
-                all.extend(told(&node, faults(found)));
+                all.extend(prefixed(&node, faults(found)));
             }
-            Err(faults) => all.extend(told(&node, faults)),
+            Err(faults) => all.extend(prefixed(&node, faults)),
         }
     }
     match all.is_empty() {
@@ -47,18 +47,21 @@ pub(crate) fn clean(args: &CleanArgs, context: &Context) -> Result<Exit, Failure
 }
 
 /// The messages with the name of the node.
-fn told(node: &LabNode<'_>, faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
-    faults.into_iter().map(|fault| node.told(fault)).collect()
+fn prefixed(node: &LabNode<'_>, faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    faults
+        .into_iter()
+        .map(|fault| node.prefix_fault(fault))
+        .collect()
 }
 
 /// Undoes all such storage before a run makes more on this node. Failures become warnings.
 pub(crate) fn clean_before_run(node: &LabNode<'_>, stop: &StopFlag, context: &Context) {
     let found = node.node.clean(false, stop, &mut |_| ());
-    let said = match found {
+    let diagnostics = match found {
         Ok(found) => remarks(found),
         Err(faults) => warnings(faults),
     };
-    context.tell(&told(node, said));
+    context.tell(&prefixed(node, diagnostics));
 }
 
 /// A run's messages on leftover storage: storage undone, and storage that remains.
@@ -74,9 +77,9 @@ fn remarks(found: Cleaned) -> Vec<Diagnostic> {
         severity: Severity::Note,
         ..Diagnostic::error(format!("undone: {what}"))
     });
-    let mut said: Vec<Diagnostic> = notes.collect();
-    said.extend(warnings(faults(found)));
-    said
+    let mut diagnostics: Vec<Diagnostic> = notes.collect();
+    diagnostics.extend(warnings(faults(found)));
+    diagnostics
 }
 
 fn warnings(faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
@@ -198,12 +201,14 @@ mod tests {
         let cut = || found(vec![Diagnostic::error("cannot remove `/x`")]);
         let why = "storage `0a1b` is not undone completely: cannot remove `/x`";
         assert_eq!(faults(cut())[0].message, why);
-        let said = |found| {
-            let said = remarks(found).into_iter();
-            said.map(|said| said.message).collect::<Vec<_>>()
+        let diagnostics = |found| {
+            let diagnostics = remarks(found).into_iter();
+            diagnostics
+                .map(|diagnostics| diagnostics.message)
+                .collect::<Vec<_>>()
         };
         let whole = "undone: storage `0a1b` of configuration `ext4`: process 7 has ended";
-        assert_eq!(said(found(Vec::new())), [whole]);
-        assert_eq!(said(cut()), [why]);
+        assert_eq!(diagnostics(found(Vec::new())), [whole]);
+        assert_eq!(diagnostics(cut()), [why]);
     }
 }

@@ -549,10 +549,10 @@ fn question(args: &CompareArgs, runs: &[Run], trials: &[Observation]) -> Result<
     let own = default.only.into_iter().filter(|_| as_default);
     let asked_for: Vec<String> = only.iter().map(|(name, _)| name.clone()).collect();
     only.extend(own.filter(|(dimension, _)| !asked_for.contains(dimension)));
-    let asked = metrics(&args.metric);
-    let (metrics, primary_metrics) = match asked.names.is_empty() {
+    let requested = metrics(&args.metric);
+    let (metrics, primary_metrics) = match requested.names.is_empty() {
         true => (default.metrics, default.primary_metrics),
-        false => (asked.names, asked.primary),
+        false => (requested.names, requested.primary),
     };
     Ok(Question {
         rows: given(&args.rows, rows),
@@ -566,7 +566,7 @@ fn question(args: &CompareArgs, runs: &[Run], trials: &[Observation]) -> Result<
         primary_metrics,
         metric_where: match args.metric.is_empty() {
             true => default.metric_where,
-            false => asked.of_rows,
+            false => requested.of_rows,
         },
         axis: given(&args.axis, default.axis),
         floor: given_pairs(floor, default.floor),

@@ -31,11 +31,11 @@ pub(crate) fn delete(args: &DeleteArgs, context: &Context) -> Result<Exit, Failu
                 .iter()
                 .any(|name| run.alias.to_string() == name.trim())
     };
-    let (mut aliases, mut deleted, mut told) = (Vec::new(), Vec::new(), String::new());
+    let (mut aliases, mut deleted, mut output) = (Vec::new(), Vec::new(), String::new());
     for run in stored.iter().rev().filter(named) {
         aliases.push(run.alias);
         deleted.push(run.id);
-        told += &format!(
+        output += &format!(
             "deleted run {} `{}`: {}, {}\n",
             run.alias,
             on_one_line(&run.name),
@@ -48,7 +48,7 @@ pub(crate) fn delete(args: &DeleteArgs, context: &Context) -> Result<Exit, Failu
     }
     store.delete_runs(&aliases)?;
     deleted.into_iter().for_each(begun::forget);
-    write_out(told)?;
+    write_out(output)?;
     Ok(Exit::Fine)
 }
 

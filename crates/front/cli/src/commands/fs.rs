@@ -72,8 +72,8 @@ fn run(args: &FsRunArgs, context: &Context) -> Result<Exit, Failure> {
     let (mut plan, found) = plan(args, context)?;
     let experiment = &args.experiment;
     // Different workloads in one folder are compared only if rounds are requested.
-    let asked = experiment.rounds.is_some() || experiment.stop_width.is_some() || experiment.aa;
-    let compares = plan.configurations.len() > 1 || asked;
+    let repeats = experiment.rounds.is_some() || experiment.stop_width.is_some() || experiment.aa;
+    let compares = plan.configurations.len() > 1 || repeats;
     if !compares {
         plan.rounds = 1;
     } else if !experiment.quiet {

@@ -41,10 +41,10 @@ fn in_guest(socket: &Path) -> u8 {
         Err(error) => {
             let folder = socket.parent().unwrap_or(socket);
             // The parent keeps the last lines.
-            let mut said: Vec<String> = Machine::last_words(folder);
-            said.drain(..said.len().saturating_sub(CONSOLE_LINES));
-            said.insert(0, error.to_string());
-            screen::write_err(&format!("{}\n", said.join("\n")));
+            let mut output: Vec<String> = Machine::last_words(folder);
+            output.drain(..output.len().saturating_sub(CONSOLE_LINES));
+            output.insert(0, error.to_string());
+            screen::write_err(&format!("{}\n", output.join("\n")));
             LOST
         }
     }

@@ -35,7 +35,7 @@ pub(crate) fn series(
     let format = if args.json { Format::Json } else { args.format };
     check(args, format)?;
     let trials = trials(args.trial, run)?;
-    let asked = SeriesQuery {
+    let query = SeriesQuery {
         kinds: kinds(&args.series),
         every_ns: args.every.map(|every| every.0),
         brief: format == Format::Text,
@@ -44,7 +44,7 @@ pub(crate) fn series(
     if format == Format::Text {
         // One trial at a time: a long run has many.
         for trial in trials {
-            for stored in Stored::load(store, run, trial, &asked, MAX_VALUES)? {
+            for stored in Stored::load(store, run, trial, &query, MAX_VALUES)? {
                 sampled |= !stored.telemetry.is_empty();
                 write_out(stored.text(run, context))?;
             }
@@ -53,7 +53,7 @@ pub(crate) fn series(
         let mut stored = Vec::new();
         let mut room = MAX_VALUES;
         for trial in trials {
-            for trial in Stored::load(store, run, trial, &asked, room)? {
+            for trial in Stored::load(store, run, trial, &query, room)? {
                 room = room.saturating_sub(reading::values(&trial.telemetry.samples));
                 sampled |= !trial.telemetry.is_empty();
                 stored.push(trial);
@@ -70,7 +70,7 @@ pub(crate) fn series(
     }
     match sampled {
         true => Ok(Exit::Fine),
-        false => Err(nothing(store, run, &asked)),
+        false => Err(nothing(store, run, &query)),
     }
 }
 
@@ -120,19 +120,19 @@ pub(super) fn trials(only: Option<u32>, run: &Run) -> Result<Vec<(u32, TrialKey)
 }
 
 /// The error for a run that has none of the requested series.
-fn nothing(store: &SqliteStore, run: &Run, asked: &SeriesQuery) -> Failure {
+fn nothing(store: &SqliteStore, run: &Run, query: &SeriesQuery) -> Failure {
     let alias = run.summary.alias;
     let others = run.trials.iter().any(|trial| {
         let first = store.telemetry(trial.key, 0, 1);
         first.is_ok_and(|batches| !batches.is_empty())
     });
-    let (fault, hint) = match (others, asked.kinds.as_slice()) {
+    let (fault, hint) = match (others, query.kinds.as_slice()) {
         (true, [SeriesKind::Process]) => (
             format!("run {alias} has no series `process`"),
             "processes are sampled with `--sample NAME` of `run`, `fs run`, `fio` and `fileio`",
         ),
         (true, [SeriesKind::Pool | SeriesKind::Arc]) => (
-            format!("run {alias} has no series `{}`", asked.kinds[0].name()),
+            format!("run {alias} has no series `{}`", query.kinds[0].name()),
             "none of its targets was on ZFS",
         ),
         (true, kinds) => {
@@ -224,13 +224,13 @@ pub(super) fn telemetry(
     key: TrialKey,
 ) -> Result<Telemetry, Failure> {
     let parts = store.trial(key)?.parts;
-    let asked = SeriesQuery {
+    let query = SeriesQuery {
         kinds: SeriesKind::ALL.to_vec(),
         every_ns: None,
         brief: true,
     };
-    let every_ns = asked.every_ns(run.plan.sampling.every_ns, length_ns(&parts));
-    asked.read(store, run, key, every_ns, MAX_VALUES)
+    let every_ns = query.every_ns(run.plan.sampling.every_ns, length_ns(&parts));
+    query.read(store, run, key, every_ns, MAX_VALUES)
 }
 
 /// Every sample of all series of a trial, for each of its nodes.
@@ -242,12 +242,12 @@ pub(super) fn each_series(
 ) -> Result<(), Failure> {
     // One kind at a time: a long trial has many samples.
     for kind in SeriesKind::ALL {
-        let asked = SeriesQuery {
+        let query = SeriesQuery {
             kinds: vec![kind],
             every_ns: None,
             brief: false,
         };
-        for mut stored in Stored::load(store, run, trial, &asked, usize::MAX)? {
+        for mut stored in Stored::load(store, run, trial, &query, usize::MAX)? {
             each(&stored.shown())?;
         }
     }
@@ -273,12 +273,12 @@ impl Stored {
         store: &SqliteStore,
         run: &Run,
         (number, key): (u32, TrialKey),
-        asked: &SeriesQuery,
+        query: &SeriesQuery,
         most: usize,
     ) -> Result<Vec<Stored>, Failure> {
         let parts = store.trial(key)?.parts;
-        let every_ns = asked.every_ns(run.plan.sampling.every_ns, length_ns(&parts));
-        let telemetry = asked.read(store, run, key, every_ns, most)?;
+        let every_ns = query.every_ns(run.plan.sampling.every_ns, length_ns(&parts));
+        let telemetry = query.read(store, run, key, every_ns, most)?;
         let (configuration, workload) = run.plan.cell(key.cell);
         let stored = |node: &str, telemetry: Telemetry, parts: &[Part]| {
             let tables = telemetry.kinds().into_iter();
@@ -357,9 +357,9 @@ impl Stored {
     }
 }
 
-fn kinds(asked: &[Option<SeriesKind>]) -> Vec<SeriesKind> {
-    let all = asked.contains(&None);
-    let chosen = |kind: &SeriesKind| all || asked.contains(&Some(*kind));
+fn kinds(query: &[Option<SeriesKind>]) -> Vec<SeriesKind> {
+    let all = query.contains(&None);
+    let chosen = |kind: &SeriesKind| all || query.contains(&Some(*kind));
     SeriesKind::ALL.into_iter().filter(chosen).collect()
 }
 
@@ -381,7 +381,7 @@ mod tests {
         ] {
             assert_eq!(interval(length_s * SECOND), expected * SECOND, "{length_s}");
         }
-        let asked = |every_ns, brief| SeriesQuery {
+        let query = |every_ns, brief| SeriesQuery {
             kinds: Vec::new(),
             every_ns,
             brief,
@@ -393,7 +393,7 @@ mod tests {
             (Some(7), true, 3600, Some(7)),
             (Some(7), false, 60, Some(7)),
         ] {
-            let found = asked(every_ns, brief).every_ns(SECOND, seconds * SECOND);
+            let found = query(every_ns, brief).every_ns(SECOND, seconds * SECOND);
             assert_eq!(found, expected, "{every_ns:?} {brief} {seconds}");
         }
     }

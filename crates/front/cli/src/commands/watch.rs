@@ -28,8 +28,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Shows the statistics of each interval until the user quits.
 pub(crate) fn watch(args: &WatchArgs, context: &Context) -> Result<Exit, Failure> {
     let ended = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&ended);
-    let _signals = signals::watch(move |_| told.store(true, Ordering::Relaxed))
+    let stop = Arc::clone(&ended);
+    let _signals = signals::watch(move |_| stop.store(true, Ordering::Relaxed))
         .map_err(|error| cannot("watch for signals", &error))?;
     let mut monitor = Monitor::open(args, context);
     let live = !args.once && !args.json && stdin().is_terminal() && stdout().is_terminal();

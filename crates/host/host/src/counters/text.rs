@@ -45,13 +45,13 @@ fn cpu_fields(line: &str) -> Option<CpuTimes> {
     // Guest time (fields 8 and 9) is included in user and nice.
     let mut fields = [0u64; 10];
     let words = line.split_ascii_whitespace();
-    let mut told = 0;
+    let mut found = 0;
     for (field, word) in fields.iter_mut().zip(words) {
         let Ok(ticks) = word.parse() else { break };
         *field = ticks;
-        told += 1;
+        found += 1;
     }
-    (told >= 4).then(|| CpuTimes {
+    (found >= 4).then(|| CpuTimes {
         user: fields[0].saturating_add(fields[1]),
         system: fields[2],
         idle: fields[3],
@@ -70,7 +70,7 @@ fn cpu_fields(line: &str) -> Option<CpuTimes> {
 pub struct DiskStats {
     fields: [u64; 17],
     /// Number of counters in the line.
-    told: usize,
+    found: usize,
 }
 
 /// All devices in /proc/diskstats by kernel name as in sysfs. Kernels before 4.18 report no discards,
@@ -99,9 +99,9 @@ fn disk_fields<'a>(words: impl Iterator<Item = &'a str>) -> Option<DiskStats> {
     let mut stats = DiskStats::default();
     for (field, word) in stats.fields.iter_mut().zip(words) {
         *field = word.parse().ok()?;
-        stats.told += 1;
+        stats.found += 1;
     }
-    (stats.told >= 11).then_some(stats)
+    (stats.found >= 11).then_some(stats)
 }
 
 impl DiskStats {
@@ -141,7 +141,7 @@ impl DiskStats {
     }
 
     fn field(&self, index: usize) -> Option<u64> {
-        (index < self.told).then(|| self.fields[index])
+        (index < self.found).then(|| self.fields[index])
     }
 
     /// The increase since an earlier reading.

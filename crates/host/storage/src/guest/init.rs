@@ -208,14 +208,14 @@ fn node(port: &File, words: &Arc<Mutex<u64>>) -> io::Result<NodeExit> {
         .stderr(Stdio::piped())
         .spawn()?;
     let mut console = File::options().write(true).open("/dev/console")?;
-    if let Some(mut said) = node.stderr.take() {
+    if let Some(mut errors) = node.stderr.take() {
         let words = Arc::clone(words);
         // To the end: a node whose standard error is full would wait. Another process may keep it open.
         thread::spawn(move || {
             let mut left = words.lock().unwrap_or_else(PoisonError::into_inner);
-            *left -= io::copy(&mut (&mut said).take(*left), &mut console).unwrap_or(*left);
+            *left -= io::copy(&mut (&mut errors).take(*left), &mut console).unwrap_or(*left);
             drop(left);
-            io::copy(&mut said, &mut io::sink())
+            io::copy(&mut errors, &mut io::sink())
         });
     }
     let status = node.wait()?;

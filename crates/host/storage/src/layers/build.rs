@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use iodyno_host::identity::identify;
 use iodyno_host::{Owner, Roots, mounts, space, text};
@@ -10,8 +9,9 @@ use iodyno_model::{Diagnostic, FileSystemKind, Layer, Limits, Pinning, ZfsLayer,
 
 use super::action::{Action, TARGET};
 use super::host::{number_of, word};
+use super::host_ops::HostOps;
 use super::maker::admit;
-use super::making::{COMMAND, Making, PAUSE, SETUP, Storage, TRIES, image_name};
+use super::making::{COMMAND, Making, SETUP, Storage, image_name};
 use super::mapped::DELAY_UNIT_NS;
 use super::settings::{current, same_value, settings_in_force, sysctl_path};
 use super::throttle::{self, OneWay};
@@ -109,20 +109,10 @@ impl Making<'_> {
     }
 
     fn await_ready(&mut self, command: &str) -> Result<(), Diagnostic> {
-        let begun = Instant::now();
         (self.ops.progress)(&format!("`{command}` until it succeeds"));
         self.ops.mark = format!("{}/ready", self.request.token);
-        loop {
-            match self.ops.shell(command, COMMAND) {
-                Ok(_) => return Ok(()),
-                Err(fault) if begun.elapsed() >= SETUP || (self.ops.stop)() => {
-                    return Err(fault.hint("`ready` must succeed within 600 s"));
-                }
-                // Only the last attempt stays recorded.
-                Err(_) => drop(self.ops.commands.pop()),
-            }
-            self.ops.host.sleep(PAUSE);
-        }
+        let ready = self.repeat(&["/bin/sh", "-c", command], SETUP);
+        ready.map_err(|fault| fault.hint("`ready` must succeed within 600 s"))
     }
 
     fn layer(
@@ -283,7 +273,7 @@ impl Making<'_> {
         // No other target is given this number.
         let _alone = self.ops.lock(self.ops.stop)?;
         let roots = self.ops.host.roots().clone();
-        for _ in 0..TRIES {
+        for _ in 0..ZRAM_TRIES {
             // The kernel gives the lowest free number.
             let block = roots.sys.join("block");
             let mut numbers = 0..;
@@ -345,7 +335,7 @@ impl Making<'_> {
         }
         // A subvolume can be replaced by a snapshot.
         let trial = storage.paths()[0].join("trial");
-        let path = word(&trial).map_err(Diagnostic::error)?;
+        let path = word(&trial)?;
         self.run(&["btrfs", "subvolume", "create", &path])?;
         Ok(Storage::Folder(trial))
     }
@@ -387,14 +377,14 @@ impl Making<'_> {
             arguments: zfs::create(token, layer, &devices),
         })?;
         let data = zfs::dataset(token);
-        let mount_point = word(&point).map_err(Diagnostic::error)?;
+        let mount_point = word(&point)?;
         if layer.origin == ZfsOrigin::New {
             self.create_data(&data, layer, &mount_point)?;
             return self.data(layer, &data, point);
         }
         let original = format!("{}/original", zfs::pool(token));
         let original_point = self.mount_point("original")?;
-        let original_path = word(&original_point).map_err(Diagnostic::error)?;
+        let original_path = word(&original_point)?;
         self.create_data(&original, layer, &original_path)?;
         let source = self.data(layer, &original, original_point)?;
         self.fill(&source, self.request.provision.fill)?;
@@ -410,7 +400,7 @@ impl Making<'_> {
             return Ok(made);
         }
         let copies = self.mount_point("copy")?;
-        let copies_path = word(&copies).map_err(Diagnostic::error)?;
+        let copies_path = word(&copies)?;
         let plain = ZfsLayer {
             volume: None,
             ..layer.clone()
@@ -430,9 +420,7 @@ impl Making<'_> {
     }
 
     fn create_data(&mut self, name: &str, layer: &ZfsLayer, point: &str) -> Result<(), Diagnostic> {
-        let words = zfs::create_data(name, layer, point);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.run(&words)
+        self.run(&zfs::create_data(name, layer, point))
     }
 
     /// The devices or files of a pool. In a guest, which has no udev, disks are used by a partition.
@@ -446,7 +434,7 @@ impl Making<'_> {
                 };
                 self.step(Action::Run { command })?;
                 self.await_path(&partition)?;
-                *device = word(&partition).map_err(Diagnostic::error)?;
+                *device = word(&partition)?;
             }
         }
         Ok(devices)
@@ -462,17 +450,12 @@ impl Making<'_> {
         if layer.volume.is_none() {
             return Ok(Storage::Folder(point));
         }
-        for _ in 0..TRIES {
-            if let Some(device) = zfs::volume_device(self.ops.host.roots(), name) {
-                return Ok(Storage::Devices(vec![device]));
-            }
-            if (self.ops.stop)() {
-                break;
-            }
-            self.ops.host.sleep(PAUSE);
-        }
-        let message = format!("the device of the volume `{name}` did not appear within 10 s");
-        Err(Diagnostic::error(message))
+        let find = |ops: &mut HostOps<'_>| zfs::volume_device(ops.host.roots(), name);
+        let device = self.ops.wait_for(find).ok_or_else(|| {
+            let message = format!("the device of the volume `{name}` did not appear within 10 s");
+            Diagnostic::error(message)
+        })?;
+        Ok(Storage::Devices(vec![device]))
     }
 
     fn delay(
@@ -489,7 +472,7 @@ impl Making<'_> {
             let [read, write] = spans_ns.map(|ns| ns / DELAY_UNIT_NS);
             let command = [
                 "nbdfuse".to_owned(),
-                word(&file).map_err(Diagnostic::error)?,
+                word(&file)?,
                 "--command".to_owned(),
                 "nbdkit".to_owned(),
                 "--single".to_owned(),
@@ -513,8 +496,8 @@ impl Making<'_> {
             }
             let log = log.as_path();
             self.await_path(&file).map_err(|fault| {
-                let said = text(log).unwrap_or_default();
-                let message = format!("{}\n  cause: {said}", fault.message);
+                let output = text(log).unwrap_or_default();
+                let message = format!("{}\n  cause: {output}", fault.message);
                 Diagnostic { message, ..fault }
             })?;
             devices.push(self.attach(&file, true, None)?);
@@ -670,6 +653,9 @@ impl Making<'_> {
         facts
     }
 }
+
+/// How often a compressed device is made again because another program took its number.
+const ZRAM_TRIES: u32 = 50;
 
 /// `rw,noatime,rw` → `rw,noatime`.
 fn without_repetitions(options: &str) -> String {

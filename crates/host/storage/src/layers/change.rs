@@ -87,7 +87,7 @@ impl Top {
                 ..
             }) => {
                 let point = mounts.join((layers.len() - 1).to_string());
-                let point = word(&point).map_err(Diagnostic::error)?;
+                let point = word(&point)?;
                 Ok(Top::Btrfs {
                     trial: format!("{point}/trial"),
                     kept: format!("{point}/kept"),

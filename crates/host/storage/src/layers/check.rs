@@ -396,7 +396,7 @@ impl Maker<'_> {
         let provision = &request.provision;
         let fault = |message| vec![Diagnostic::error(message)];
         if let Err(why) = word(path) {
-            return fault(why);
+            return vec![why];
         }
         if matches!(path.symlink_metadata(), Err(error) if error.kind() == io::ErrorKind::NotFound)
         {

@@ -202,13 +202,13 @@ impl Host for ThisHost {
         let Ended {
             status,
             printed,
-            said,
+            errors,
             why,
         } = run(invocation, stop).unwrap_or_else(|error| Ended {
             why: Some(format!("cannot be started: {error}")),
             ..Ended::default()
         });
-        let both = [printed.as_str(), said.as_str()];
+        let both = [printed.as_str(), errors.as_str()];
         let both = both.into_iter().filter(|text| !text.is_empty());
         let output = both.collect::<Vec<_>>().join("\n");
         Ran {
@@ -367,7 +367,7 @@ struct Ended {
     /// Its standard output.
     printed: String,
     /// Its standard error.
-    said: String,
+    errors: String,
     /// Why it has no exit status.
     why: Option<String>,
 }
@@ -375,10 +375,10 @@ struct Ended {
 fn run(invocation: &Invocation, stop: &dyn Fn() -> bool) -> io::Result<Ended> {
     // Files rather than pipes: a server that the command started may keep them open.
     let file = |name: &str| rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC).map(File::from);
-    let (mut printed, mut said) = (file("output")?, file("errors")?);
+    let (mut printed, mut errors) = (file("output")?, file("errors")?);
     let mut command = invocation.command();
     command.stdout(printed.try_clone()?);
-    command.stderr(said.try_clone()?);
+    command.stderr(errors.try_clone()?);
     let mut child = command.spawn()?;
     let limit = invocation.limit;
     let why = match wait(&mut child, limit, stop)? {
@@ -389,7 +389,7 @@ fn run(invocation: &Invocation, stop: &dyn Fn() -> bool) -> io::Result<Ended> {
             return Ok(Ended {
                 status: status.code(),
                 printed: tail(&mut printed)?,
-                said: tail(&mut said)?,
+                errors: tail(&mut errors)?,
                 why,
             });
         }
@@ -414,7 +414,7 @@ fn run(invocation: &Invocation, stop: &dyn Fn() -> bool) -> io::Result<Ended> {
     Ok(Ended {
         status: None,
         printed: tail(&mut printed)?,
-        said: tail(&mut said)?,
+        errors: tail(&mut errors)?,
         why: Some(why),
     })
 }
@@ -451,10 +451,11 @@ fn tail(output: &mut File) -> io::Result<String> {
 ///
 /// # Errors
 /// It is not valid UTF-8, and commands could not be recorded as they were run.
-pub(crate) fn word(path: &Path) -> Result<String, String> {
-    std::str::from_utf8(OsStr::as_bytes(path.as_os_str()))
-        .map(str::to_owned)
-        .map_err(|_| format!("the path `{}` is not valid UTF-8", path.display()))
+pub(crate) fn word(path: &Path) -> Result<String, Diagnostic> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        let message = format!("the path `{}` is not valid UTF-8", path.display());
+        Diagnostic::error(message)
+    })
 }
 
 /// The number of the device node that the kernel names so (`loop3`), as `7:3`.

@@ -50,20 +50,24 @@ impl HostOps<'_> {
     ///
     /// # Errors
     /// It did not exit with status 0.
-    pub(crate) fn run(&mut self, words: &[&str], limit: Duration) -> Result<String, Diagnostic> {
+    pub(crate) fn run<W: AsRef<str>>(
+        &mut self,
+        words: &[W],
+        limit: Duration,
+    ) -> Result<String, Diagnostic> {
         let (mark, stop) = (self.mark.clone(), self.stop);
         self.run_until(words, &mark, limit, stop)
     }
 
-    fn run_until(
+    fn run_until<W: AsRef<str>>(
         &mut self,
-        words: &[&str],
+        words: &[W],
         mark: &str,
         limit: Duration,
         stop: &dyn Fn() -> bool,
     ) -> Result<String, Diagnostic> {
         let invocation = Invocation {
-            words: words.iter().map(|word| (*word).to_owned()).collect(),
+            words: words.iter().map(|word| word.as_ref().to_owned()).collect(),
             environment: self.environment.clone(),
             mark: mark.to_owned(),
             limit,
@@ -76,8 +80,8 @@ impl HostOps<'_> {
             (None, why) => Err(why.clone().unwrap_or_default()),
         };
         let result = result.map_err(|why| {
-            let said = last_lines(&record.output);
-            Diagnostic::error(format!("`{}` {why}{said}", record.command))
+            let cause = last_lines(&record.output);
+            Diagnostic::error(format!("`{}` {why}{cause}", record.command))
         });
         self.commands.push(record);
         result
@@ -195,6 +199,21 @@ impl HostOps<'_> {
         steps.filter(|step| !step.undone).collect()
     }
 
+    /// Waits for a device, a mount or a server: tries this until it succeeds, for 10 s or until a stop request.
+    pub(crate) fn wait_for<T>(
+        &mut self,
+        mut attempt: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Option<T> {
+        for _ in 0..BUSY {
+            let found = attempt(self);
+            if found.is_some() || (self.stop)() {
+                return found;
+            }
+            self.host.sleep(PAUSE);
+        }
+        None
+    }
+
     /// Repeats what fails while something is busy, for some seconds.
     pub(crate) fn patiently(
         &mut self,
@@ -289,10 +308,15 @@ fn last_lines(output: &str) -> String {
             lines.push(line);
         }
     }
-    let last = &lines[lines.len().saturating_sub(3)..];
-    match last.is_empty() {
+    cause(&lines[lines.len().saturating_sub(3)..])
+}
+
+/// Lines of output as the cause in an error message; empty without any.
+pub(super) fn cause<S: AsRef<str>>(lines: &[S]) -> String {
+    let lines: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
+    match lines.is_empty() {
         true => String::new(),
-        false => format!("\n  cause: {}", last.join("\n         ")),
+        false => format!("\n  cause: {}", lines.join("\n         ")),
     }
 }
 

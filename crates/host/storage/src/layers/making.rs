@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use iodyno_model::{Diagnostic, ExportUri, Layer, Limits};
 
@@ -20,10 +20,8 @@ pub(super) const MAKE: Duration = Duration::from_secs(1800);
 pub(super) const COMMAND: Duration = Duration::from_secs(120);
 /// The longest time of a user's command, and until `ready` succeeds.
 pub(super) const SETUP: Duration = Duration::from_secs(600);
-/// The interval at which `ready` is repeated, and at which a device node or a server is waited for.
+/// The interval at which a command is repeated that is to succeed.
 pub(super) const PAUSE: Duration = Duration::from_millis(200);
-/// How often a device node or a server is waited for.
-pub(super) const TRIES: u32 = 50;
 
 /// The image files of a `file` layer. The first one is what a `zfs` layer fills for a clone or a copy.
 pub(super) fn image_name(number: u32) -> String {
@@ -49,8 +47,7 @@ impl Storage {
     }
 
     pub(super) fn words(&self) -> Result<Vec<String>, Diagnostic> {
-        let words = self.paths().iter().map(|path| word(path));
-        words.collect::<Result<_, _>>().map_err(Diagnostic::error)
+        self.paths().iter().map(|path| word(path)).collect()
     }
 }
 
@@ -99,8 +96,8 @@ impl Making<'_> {
         Ok(result)
     }
 
-    pub(super) fn run(&mut self, words: &[&str]) -> Result<(), Diagnostic> {
-        let command = words.iter().map(|word| (*word).to_owned()).collect();
+    pub(super) fn run<W: AsRef<str>>(&mut self, words: &[W]) -> Result<(), Diagnostic> {
+        let command = words.iter().map(|word| word.as_ref().to_owned()).collect();
         self.step(Action::Run { command }).map(drop)
     }
 
@@ -203,19 +200,27 @@ impl Making<'_> {
     }
 
     pub(super) fn await_path(&mut self, path: &Path) -> Result<(), Diagnostic> {
-        for _ in 0..TRIES {
-            if path.exists() {
-                return Ok(());
-            }
-            if (self.ops.stop)() {
-                break;
+        let found = self.ops.wait_for(|_| path.exists().then_some(()));
+        found.ok_or_else(|| {
+            Diagnostic::error(format!("`{}` did not appear within 10 s", path.display()))
+        })
+    }
+
+    /// Repeats a command until it succeeds, at most for this time. Only the last attempt is recorded.
+    pub(super) fn repeat<W: AsRef<str>>(
+        &mut self,
+        words: &[W],
+        limit: Duration,
+    ) -> Result<(), Diagnostic> {
+        let begun = Instant::now();
+        loop {
+            match self.ops.run(words, COMMAND) {
+                Ok(_) => return Ok(()),
+                Err(fault) if begun.elapsed() >= limit || (self.ops.stop)() => return Err(fault),
+                Err(_) => drop(self.ops.commands.pop()),
             }
             self.ops.host.sleep(PAUSE);
         }
-        Err(Diagnostic::error(format!(
-            "`{}` did not appear within 10 s",
-            path.display()
-        )))
     }
 
     /// Adds facts under the name of a layer; the second layer of the same kind is `file2`.

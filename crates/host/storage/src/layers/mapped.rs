@@ -181,7 +181,7 @@ impl Making<'_> {
             let chunk = shown("chunk_size").and_then(|bytes| bytes.parse().ok());
             facts.extend(chunk.map(|bytes: u64| ("chunk", Bytes(bytes).to_string())));
         }
-        let device = word(&path).map_err(Diagnostic::error)?;
+        let device = word(&path)?;
         let detail = self.ops.run(&["mdadm", "--detail", &device], COMMAND);
         facts.extend(detail.ok().map(|text| ("detail", text)));
         self.add_facts("md", facts);
@@ -237,7 +237,7 @@ impl Making<'_> {
             let numbers = devices.iter();
             let numbers = numbers.map(|device| number_of(self.ops.host, device));
             let numbers: Vec<String> = numbers.collect::<Result<_, _>>()?;
-            let first = word(&devices[0]).map_err(Diagnostic::error)?;
+            let first = word(&devices[0])?;
             let own = numbers.first().map_or("", String::as_str);
             let plain = format!("0 {sectors} linear {own} 0");
             let table = table(target, sectors, &numbers);

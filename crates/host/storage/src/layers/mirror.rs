@@ -3,14 +3,13 @@
 //! clients the jobs are.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use iodyno_host::text;
 use iodyno_model::{Diagnostic, ExportUri, Layer, MirrorLayer, Pinning};
 
 use super::action::Action;
 use super::host::word;
-use super::making::{COMMAND, MAKE, Making, PAUSE, Storage, TRIES};
+use super::making::{MAKE, Making, Storage};
 use super::served::SOCKET;
 
 impl Making<'_> {
@@ -28,7 +27,7 @@ impl Making<'_> {
         let socket = self.mount_point(name)?.join(SOCKET);
         let mut command = self.command(mirror, &legs)?;
         command.extend(["--queues".to_owned(), queues.to_string()]);
-        command.extend(["--vhost-user".to_owned(), own_word(&socket)?]);
+        command.extend(["--vhost-user".to_owned(), word(&socket)?]);
         let log = socket.with_extension("log");
         self.step(Action::Server {
             command: mirror.pinning.command(&command),
@@ -128,7 +127,7 @@ impl Making<'_> {
         let point = self.mount_point(&format!("{name}-server"))?;
         let file = point.join("disk");
         let mut command = self.command(mirror, legs)?;
-        command.extend(["--fuse".to_owned(), own_word(&file)?]);
+        command.extend(["--fuse".to_owned(), word(&file)?]);
         self.serve(&command, mirror, &point, &file)?;
         self.started(mirror, legs, equal)?;
         // The server tells the unit of the mirror as the block size of its file system.
@@ -154,20 +153,15 @@ impl Making<'_> {
             point: point.to_owned(),
             log: log.clone(),
         })?;
-        for _ in 0..TRIES {
-            if file.metadata().is_ok_and(|found| found.len() > 0) {
-                return Ok(());
-            }
-            if (self.ops.stop)() {
-                break;
-            }
-            self.ops.host.sleep(PAUSE);
-        }
-        let said = text(&log).unwrap_or_default();
-        Err(Diagnostic::error(format!(
-            "the mirror was not mounted on `{}` within 10 s\n  cause: {said}",
-            file.display()
-        )))
+        let has_length = || file.metadata().is_ok_and(|found| found.len() > 0);
+        let mounted = self.ops.wait_for(|_| has_length().then_some(()));
+        mounted.ok_or_else(|| {
+            let output = text(&log).unwrap_or_default();
+            Diagnostic::error(format!(
+                "the mirror was not mounted on `{}` within 10 s\n  cause: {output}",
+                file.display()
+            ))
+        })
     }
 
     /// Waits until all legs are equal.
@@ -175,16 +169,7 @@ impl Making<'_> {
         (self.ops.progress)("copy of the first leg of the mirror to the others");
         let mut status = vec![program, "mirror", "status"];
         status.extend(legs.iter().map(String::as_str));
-        let begun = Instant::now();
-        loop {
-            match self.ops.run(&status, COMMAND) {
-                Ok(_) => return Ok(()),
-                Err(fault) if begun.elapsed() >= MAKE || (self.ops.stop)() => return Err(fault),
-                // Only the last attempt stays recorded.
-                Err(_) => drop(self.ops.commands.pop()),
-            }
-            self.ops.host.sleep(PAUSE);
-        }
+        self.repeat(&status, MAKE)
     }
 }
 
@@ -193,9 +178,5 @@ fn program() -> Result<String, Diagnostic> {
     let program = std::env::current_exe().map_err(|error| {
         Diagnostic::error(format!("the path of this program is not known: {error}"))
     })?;
-    own_word(&program)
-}
-
-fn own_word(path: &Path) -> Result<String, Diagnostic> {
-    word(path).map_err(Diagnostic::error)
+    word(&program)
 }

@@ -52,7 +52,7 @@ pub(super) fn start(
     threads: u32,
 ) -> Result<(), Diagnostic> {
     let roots = ops.host.roots();
-    let folder = word(folder).map_err(Diagnostic::error)?;
+    let folder = word(folder)?;
     let flags = flag::INSECURE_PORT
         | flag::GATHERED_WRITES
         | flag::NO_SUBTREE_CHECK

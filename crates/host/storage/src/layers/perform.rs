@@ -42,7 +42,7 @@ impl HostOps<'_> {
             }
             Action::Device { path, .. } => {
                 // Not every device can discard. What remains is overwritten by the new file system.
-                let device = word(path).map_err(Diagnostic::error)?;
+                let device = word(path)?;
                 let _ = self.run(&["blkdiscard", "--force", &device], limit);
                 self.run(&["wipefs", "--all", "--force", &device], limit)?;
             }
@@ -50,18 +50,7 @@ impl HostOps<'_> {
                 file,
                 direct,
                 sector,
-            } => {
-                let file = word(file).map_err(Diagnostic::error)?;
-                let direct = format!("--direct-io={}", if *direct { "on" } else { "off" });
-                let sector = sector.map(|bytes| format!("--sector-size={bytes}"));
-                let mut words = vec!["losetup", "--find", "--show", &direct];
-                words.extend(sector.as_deref());
-                words.push(&file);
-                let device = self.run(&words, limit)?.trim().to_owned();
-                let name = device.rsplit('/').next().unwrap_or_default();
-                let sequence = self.sequence(name).map(|number| format!(" {number}"));
-                return Ok(device + &sequence.unwrap_or_default());
-            }
+            } => return self.attach_loop(file, *direct, *sector, limit),
             Action::Zram {
                 number,
                 size,
@@ -72,29 +61,16 @@ impl HostOps<'_> {
                 source,
                 point,
                 options,
-            } => {
-                let point = word(point).map_err(Diagnostic::error)?;
-                let options = options.join(",");
-                let mut words = vec!["mount", "-t", kind];
-                if !options.is_empty() {
-                    words.extend(["-o", &options]);
-                }
-                words.extend([source.as_str(), &point]);
-                self.run(&words, limit)?;
-                let mounts = self.mounted_at(Path::new(&point)).into_iter();
-                let made = mounts.map(|mount| mount.number.to_string()).next();
-                return Ok(made.unwrap_or_default());
-            }
+            } => return self.mount((kind, source), point, options, limit),
             Action::Server { command, log, .. } => self.start(command, log)?,
             Action::ZfsFuse { log, pinning } => {
                 zfs::start_server(self, log, pinning)?;
                 return Ok(zfs::server_mark(self.host));
             }
             Action::Pool { arguments, .. } => {
-                let arguments = arguments.iter().map(String::as_str);
-                let words: Vec<&str> = ["zpool", "create"].into_iter().chain(arguments).collect();
+                let create = ["zpool", "create"].map(str::to_owned);
                 let _alone = zfs::alone(self, self.stop)?;
-                self.run(&words, limit)?;
+                self.run(&[&create[..], arguments].concat(), limit)?;
             }
             Action::NfsServer {
                 folder,
@@ -109,15 +85,13 @@ impl HostOps<'_> {
             } => {
                 fs::write(settings, mapped::MDADM_SETTINGS)
                     .map_err(|error| cannot("write", settings, &error))?;
-                let config = word(settings).map_err(Diagnostic::error)?;
+                let config = word(settings)?;
                 let (config, device) = (format!("--config={config}"), format!("/dev/md/{name}"));
-                let mut words = vec!["mdadm", "--create", &device, &config];
-                words.extend(arguments.iter().chain(members).map(String::as_str));
-                self.run(&words, limit)?;
+                let create = ["mdadm", "--create", &device, &config].map(str::to_owned);
+                self.run(&[&create[..], arguments, members].concat(), limit)?;
             }
             Action::Mapped { name, command, .. } => {
-                let words: Vec<&str> = command.iter().map(String::as_str).collect();
-                self.run(&words, limit)?;
+                self.run(command, limit)?;
                 let roots = self.host.roots();
                 let device = mapped::mapped_device(roots, name).ok_or_else(|| {
                     Diagnostic::error(format!("the kernel has no mapped device `{name}`"))
@@ -135,12 +109,50 @@ impl HostOps<'_> {
                 ..
             } => drop(self.shell(command, limit)?),
             Action::Setup { .. } => {}
-            Action::Run { command } => {
-                let words: Vec<&str> = command.iter().map(String::as_str).collect();
-                self.run(&words, limit)?;
-            }
+            Action::Run { command } => drop(self.run(command, limit)?),
         }
         Ok(String::new())
+    }
+
+    /// Attaches a loop device. Returns it, and the number that the kernel gives to what is attached.
+    fn attach_loop(
+        &mut self,
+        file: &Path,
+        direct: bool,
+        sector: Option<u32>,
+        limit: Duration,
+    ) -> Result<String, Diagnostic> {
+        let file = word(file)?;
+        let direct = format!("--direct-io={}", if direct { "on" } else { "off" });
+        let sector = sector.map(|bytes| format!("--sector-size={bytes}"));
+        let mut words = vec!["losetup", "--find", "--show", &direct];
+        words.extend(sector.as_deref());
+        words.push(&file);
+        let device = self.run(&words, limit)?.trim().to_owned();
+        let name = device.rsplit('/').next().unwrap_or_default();
+        let sequence = self.sequence(name).map(|number| format!(" {number}"));
+        Ok(device + &sequence.unwrap_or_default())
+    }
+
+    /// Mounts a file system of this type from this source. Returns its device number.
+    fn mount(
+        &mut self,
+        (kind, source): (&str, &str),
+        point: &Path,
+        options: &[String],
+        limit: Duration,
+    ) -> Result<String, Diagnostic> {
+        let target = word(point)?;
+        let options = options.join(",");
+        let mut words = vec!["mount", "-t", kind];
+        if !options.is_empty() {
+            words.extend(["-o", &options]);
+        }
+        words.extend([source, &target]);
+        self.run(&words, limit)?;
+        let mounts = self.mounted_at(point).into_iter();
+        let made = mounts.map(|mount| mount.number.to_string()).next();
+        Ok(made.unwrap_or_default())
     }
 
     /// Makes a compressed device and returns its number; an empty text if the kernel gave it another number than the

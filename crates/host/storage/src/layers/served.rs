@@ -17,7 +17,7 @@ use crate::journal::Journal;
 
 use super::action::Action;
 use super::host::{Host, word};
-use super::host_ops::HostOps;
+use super::host_ops::{HostOps, cause};
 use super::making::{COMMAND, Making, Storage};
 
 /// The longest path of a unix socket, bytes.
@@ -43,7 +43,7 @@ pub(super) fn command_words(
 ) -> Result<Vec<String>, Diagnostic> {
     let mut paths = Vec::new();
     for (name, path) in values {
-        paths.push((*name, word(path).map_err(Diagnostic::error)?));
+        paths.push((*name, word(path)?));
     }
     let paths: Vec<(&str, &str)> = paths
         .iter()
@@ -56,7 +56,7 @@ pub(super) fn command_words(
         let program = std::env::current_exe().map_err(|error| {
             Diagnostic::error(format!("the path of this program is not known: {error}"))
         })?;
-        *first = word(&program).map_err(Diagnostic::error)?;
+        *first = word(&program)?;
     }
     Ok(words)
 }
@@ -151,10 +151,7 @@ impl HostOps<'_> {
             self.host.sleep(TICK);
         }
         let ended = if ended { "ended and " } else { "" };
-        let cause = match end_of(log) {
-            Some(said) if !said.is_empty() => format!("\n  cause: {}", said.join("\n         ")),
-            _ => String::new(),
-        };
+        let cause = cause(&end_of(log).unwrap_or_default());
         let message = format!("`{}` {ended}{what}{cause}", command.join(" "));
         Err(Diagnostic::error(message).hint(hint))
     }

@@ -294,7 +294,7 @@ impl HostOps<'_> {
 
     fn stop_array(&mut self, name: &str, members: &[String]) -> Result<(), Diagnostic> {
         let device = self.host.roots().dev.join(mapped::array_device(name));
-        let device = word(&device).map_err(Diagnostic::error)?;
+        let device = word(&device)?;
         self.patiently(|ops| ops.undo_by(&["mdadm", "--stop", &device]).map(drop))?;
         // Otherwise udev may assemble it again.
         let mut words = vec!["mdadm", "--zero-superblock"];
@@ -324,7 +324,7 @@ impl HostOps<'_> {
         let points = mounts.filter(|mount| mount.source.starts_with(&own));
         for point in points.map(|mount| mount.point).collect::<Vec<_>>() {
             // Answered after the messages before it.
-            let point = word(&point).map_err(Diagnostic::error)?;
+            let point = word(&point)?;
             let _ = self.undo_by(&["stat", "-f", &point]);
         }
         let plain = self.patiently(|ops| ops.undo_by(&["zpool", "destroy", name]).map(drop));
@@ -405,7 +405,7 @@ impl HostOps<'_> {
             return Err(Diagnostic::error(message).hint(hint));
         }
         for mount in mounts {
-            let point = word(&mount.point).map_err(Diagnostic::error)?;
+            let point = word(&mount.point)?;
             let plain = self.patiently(|ops| ops.undo_by(&["umount", &point]).map(drop));
             // A FUSE file system whose server has died cannot be synced.
             let dead = |fault: &Diagnostic| fault.message.contains("endpoint");

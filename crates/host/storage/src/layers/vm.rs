@@ -21,6 +21,7 @@ use rustix::fs::Access;
 
 use super::action::Action;
 use super::host::{Host, word};
+use super::host_ops::cause;
 use super::making::Making;
 use super::request::Guest;
 use super::served::{MAX_SOCKET_LEN, is_installed};
@@ -428,11 +429,7 @@ impl Making<'_> {
         allocate: bool,
     ) -> Result<(), Diagnostic> {
         let origin = self.request.provision.vm().map(|(vm, _)| vm.disk().origin);
-        let [from, to] = [golden, path].map(word);
-        let (from, to) = (
-            from.map_err(Diagnostic::error)?,
-            to.map_err(Diagnostic::error)?,
-        );
+        let (from, to) = (word(golden)?, word(path)?);
         let sparse = match allocate {
             true => "--sparse=never",
             false => "--sparse=auto",
@@ -652,11 +649,7 @@ impl Making<'_> {
                 PortError::Stopped if !stop() => "qemu ended".to_owned(),
                 other => other.to_string(),
             };
-            let said = Machine::last_words(folder);
-            let cause = match said.is_empty() {
-                true => String::new(),
-                false => format!("\n  cause: {}", said.join("\n         ")),
-            };
+            let cause = cause(&Machine::last_words(folder));
             Diagnostic::error(format!("cannot boot a guest: {error}{cause}"))
         })
     }

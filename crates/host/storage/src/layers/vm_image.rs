@@ -11,6 +11,7 @@ use iodyno_model::{Diagnostic, VmImage, VmLayer};
 
 use super::action::{Action, TARGET};
 use super::host::{Host, word};
+use super::host_ops::cause;
 use super::making::{COMMAND, Making, PAUSE};
 
 /// The program that makes overlays.
@@ -86,7 +87,7 @@ impl Making<'_> {
             |what: String, error: std::io::Error| Diagnostic::error(format!("{what}: {error}"));
         let path = fs::canonicalize(&image.path)
             .map_err(|error| cannot(format!("cannot find `{}`", image.path.display()), error))?;
-        let from = word(&path).map_err(Diagnostic::error)?;
+        let from = word(&path)?;
         let program = match &image.program {
             Some(program) => Ok(program.clone()),
             None => std::env::current_exe(),
@@ -104,7 +105,7 @@ impl Making<'_> {
         let mut overlays = Vec::new();
         for (number, port) in ports.into_iter().enumerate() {
             let file = folder.join(format!("{number}.qcow2"));
-            let to = word(&file).map_err(Diagnostic::error)?;
+            let to = word(&file)?;
             let format = image.format();
             self.run(&[
                 QEMU_IMG, "create", "-q", "-f", "qcow2", "-b", &from, "-F", format, &to,
@@ -131,7 +132,6 @@ impl Making<'_> {
     ) -> Result<(), Diagnostic> {
         let port = overlay.port;
         let login = ssh::connect(image, folder, port, &[], Some("true"));
-        let login: Vec<&str> = login.iter().map(String::as_str).collect();
         self.ops.mark = format!("{}/ssh", self.request.token);
         let begun = Instant::now();
         let mut gone = 0;
@@ -141,37 +141,30 @@ impl Making<'_> {
                 true => gone + 1,
                 false => 0,
             };
-            let said = fault.message;
+            let output = fault.message;
             let why = if (self.ops.stop)() {
                 "stopped while the target was made".to_owned()
             } else if gone > 2 {
                 "cannot boot a guest: qemu ended".to_owned()
-            } else if said.contains(REFUSED) {
-                let message = format!("the guest refuses the login of `{}`: {said}", image.user);
+            } else if output.contains(REFUSED) {
+                let message = format!("the guest refuses the login of `{}`: {output}", image.user);
                 let hint = "set `vm.image.key` to the private key of a key in the image's `authorized_keys`, and `vm.image.user` to its user";
                 return Err(Diagnostic::error(message).hint(hint));
             } else if begun.elapsed() >= IMAGE_LIMIT {
                 let seconds = IMAGE_LIMIT.as_secs();
-                format!("cannot log in to a guest within {seconds} s: {said}")
+                format!("cannot log in to a guest within {seconds} s: {output}")
             } else {
                 self.ops.host.sleep(PAUSE);
                 continue;
             };
             let logs = [folder.join("qemu.log"), Machine::console(folder)];
-            let said: Vec<String> = logs
-                .iter()
-                .filter_map(|log| end_of(log))
-                .flatten()
-                .collect();
-            let cause = match said.is_empty() {
-                true => String::new(),
-                false => format!("\n  cause: {}", said.join("\n         ")),
-            };
+            let output = logs.iter().filter_map(|log| end_of(log)).flatten();
+            let cause = cause(&output.collect::<Vec<String>>());
             let hint = "the image has to boot on a machine with BIOS, get its address by DHCP, and start sshd; `console=ttyS0` shows why not";
             return Err(Diagnostic::error(format!("{why}{cause}")).hint(hint));
         }
         let socket = ssh::socket(folder);
-        let at = word(&socket).map_err(Diagnostic::error)?;
+        let at = word(&socket)?;
         let opening = ssh::opening(&at);
         let opening: Vec<&str> = opening.iter().map(String::as_str).collect();
         self.step(Action::Server {
@@ -183,7 +176,6 @@ impl Making<'_> {
         let token = self.request.token.clone();
         let script = ssh::preparation(vm, image, &token, below, overlay.program.1);
         let words = ssh::through(image, &at, &script);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
         self.ops.mark = format!("{token}/ssh");
         self.ops.run(&words, IMAGE_LIMIT).map(drop).map_err(|fault| {
             let message = format!("cannot prepare a guest: {}", fault.message);

@@ -18,9 +18,6 @@ use super::action::Action;
 use super::host::{Host, word};
 use super::host_ops::HostOps;
 
-/// How long, and at which interval, an answer of a new server is waited for.
-const TRIES: u32 = 100;
-const PAUSE: Duration = Duration::from_millis(100);
 /// How often an export is repeated while zfs-fuse has open files, unless the run is to stop.
 const CLOSED: u32 = 600;
 /// The longest time for the export or the import of a pool.
@@ -169,15 +166,11 @@ pub(crate) fn start_server(
     let started = ops.start(&pinning.command(&SERVER.map(str::to_owned)), log);
     ops.mark = own;
     started?;
-    for _ in 0..TRIES {
-        match pools(ops) {
-            Ok(_) => return Ok(()),
-            Err(_) if (ops.stop)() => break,
-            Err(_) => ops.host.sleep(PAUSE),
-        }
+    if ops.wait_for(|ops| pools(ops).ok()).is_some() {
+        return Ok(());
     }
-    let said = text(log).unwrap_or_default();
-    let message = format!("zfs-fuse does not answer\n  cause: {said}");
+    let output = text(log).unwrap_or_default();
+    let message = format!("zfs-fuse does not answer\n  cause: {output}");
     Err(Diagnostic::error(message.trim_end_matches("\n  cause: "))
         .hint("start it by hand: `zfs-fuse --no-daemon`"))
 }
@@ -288,7 +281,7 @@ pub(crate) fn empty_caches(
         let message = format!("cannot link the devices in `{}`: {error}", links.display());
         Diagnostic::error(message)
     })?;
-    let links = word(links).map_err(Diagnostic::error)?;
+    let links = word(links)?;
     let mounted = |ops: &HostOps<'_>| {
         let mounts = mounts::own(ops.host.roots()).into_iter();
         let of_pool = |source: &str| source.split('/').next() == Some(pool);

@@ -209,13 +209,13 @@ l2_misses                       4    8797
     #[test]
     fn statistics_that_are_not_available_are_reported_where_pools_are_requested() {
         let host = tempfile::tempdir().unwrap();
-        let told = |pools| {
+        let message = |pools| {
             let mut arc = open(host.path(), pools)?;
             Some(arc.read(&mut Readings::default()).unwrap_err())
         };
         let tank = || Pools::Named(vec!["tank".to_owned()]);
-        assert_eq!(told(Pools::All), None, "there is no ZFS");
-        assert!(told(tank()).unwrap().ends_with("arcstats"));
+        assert_eq!(message(Pools::All), None, "there is no ZFS");
+        assert!(message(tank()).unwrap().ends_with("arcstats"));
         for (process, name) in [
             ("self", "zfs-fuse"),
             ("417", "zfs-fuse-x"),
@@ -229,9 +229,10 @@ l2_misses                       4    8797
             )
             .unwrap();
             for pools in [Pools::All, tank()] {
-                let told = told(pools).filter(|told| told.starts_with("start zfs-fuse"));
-                assert_eq!(told.is_some(), expected.is_some(), "{process}");
-                assert!(told.is_none_or(|told| told.contains(expected.unwrap())));
+                let message =
+                    message(pools).filter(|message| message.starts_with("start zfs-fuse"));
+                assert_eq!(message.is_some(), expected.is_some(), "{process}");
+                assert!(message.is_none_or(|message| message.contains(expected.unwrap())));
             }
         }
         assert!(open(host.path(), Pools::Named(Vec::new())).is_none());

@@ -21,7 +21,7 @@ pub(crate) struct Block {
     names: Vec<String>,
     /// `None`: no device can be traced.
     trace: Option<BlockTrace>,
-    told: Vec<String>,
+    missed_requests: Vec<String>,
     missed: u64,
 }
 
@@ -44,7 +44,7 @@ impl Block {
         let mut block = Block {
             names: Vec::new(),
             trace: None,
-            told: Vec::new(),
+            missed_requests: Vec::new(),
             missed: 0,
         };
         let mut numbers = Vec::new();
@@ -60,7 +60,7 @@ impl Block {
             }
         }
         if !without.is_empty() {
-            block.told.push(format!(
+            block.missed_requests.push(format!(
                 "{}: n/a, because the driver takes no requests from a queue of the kernel",
                 listed(&without)
             ));
@@ -68,7 +68,7 @@ impl Block {
         if !numbers.is_empty() {
             match BlockTrace::begin(&numbers) {
                 Ok(trace) => block.trace = Some(trace),
-                Err(error) => block.told.push(error.to_string()),
+                Err(error) => block.missed_requests.push(error.to_string()),
             }
         }
         Some(block)
@@ -114,7 +114,8 @@ impl Sampler for Block {
             let missed = trace.missed().unwrap_or(self.missed);
             if missed > self.missed {
                 let more = missed - self.missed;
-                self.told.push(format!("{more} requests were not counted"));
+                self.missed_requests
+                    .push(format!("{more} requests were not counted"));
                 self.missed = missed;
             }
         }
@@ -123,7 +124,7 @@ impl Sampler for Block {
     }
 
     fn missed(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.told)
+        std::mem::take(&mut self.missed_requests)
     }
 
     fn began_at(&self, _: &SeriesRow, _: &SeriesColumn) -> Option<u64> {

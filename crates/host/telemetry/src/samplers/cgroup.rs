@@ -81,11 +81,11 @@ impl Cgroup {
         let link = self.numbers.join(format!("{}:{}", number.0, number.1));
         let target = fs::read_link(link).ok()?;
         let name = target.file_name()?.to_str()?;
-        let asked = match &self.devices {
+        let requested = match &self.devices {
             Devices::All => true,
-            Devices::Named(names) => names.iter().any(|asked| asked == name),
+            Devices::Named(names) => names.iter().any(|requested| requested == name),
         };
-        asked.then(|| name.to_owned())
+        requested.then(|| name.to_owned())
     }
 }
 

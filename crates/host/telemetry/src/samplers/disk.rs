@@ -100,14 +100,14 @@ impl Sampler for Disk {
 
 impl Choice {
     fn read(&mut self, text: &str, mut fill: Fill<'_>) -> Result<(), String> {
-        let unread = |name: &str| format!("the counters of {name} cannot be read");
+        let unreadable = |name: &str| format!("the counters of {name} cannot be read");
         let mut lines = 0;
         match self {
             Choice::Busy { idle, idle_before } => {
                 std::mem::swap(idle, idle_before);
                 idle.clear();
                 for (name, stats) in disk_lines(text) {
-                    let stats = stats.ok_or_else(|| unread(&name))?;
+                    let stats = stats.ok_or_else(|| unreadable(&name))?;
                     lines += 1;
                     if stats.ios().iter().flatten().any(|ios| *ios > 0) {
                         fill_row(&mut fill, &name, None, &stats);
@@ -122,7 +122,7 @@ impl Choice {
                 for (name, stats) in disk_lines(text) {
                     lines += 1;
                     if let Some(found) = named.iter_mut().find(|named| named.0.name == name) {
-                        found.1 = Some(stats.ok_or_else(|| unread(&name))?);
+                        found.1 = Some(stats.ok_or_else(|| unreadable(&name))?);
                     }
                 }
                 for (row, stats) in named {

@@ -519,8 +519,8 @@ fn settings_of_the_host_are_read_back_before_each_trial() {
         let (store, node) = (FakeStore::default(), FakeNode::new(|_| Act::Complete));
         carry_out(&plan, &store, &node);
         let done = node.storage.borrow();
-        let asked = done.iter().filter(|it| it.starts_with("renew servers of"));
-        assert_eq!(asked.count(), expected, "{done:?}");
+        let compared = done.iter().filter(|it| it.starts_with("renew servers of"));
+        assert_eq!(compared.count(), expected, "{done:?}");
     }
 }
 

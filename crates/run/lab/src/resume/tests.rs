@@ -102,10 +102,10 @@ proptest! {
         let first = format!("trial {} of {}", at + 1, cells * rounds as usize);
         prop_assert!(messages[1].starts_with(&first), "{:?}", messages);
         // The final verdict includes every trial once.
-        let asked = judge.asked.borrow();
+        let compared = judge.compared.borrow();
         if cells > 1 {
-            prop_assert_eq!(asked.len(), cells * rounds as usize);
-            prop_assert!(asked.is_sorted() && asked.iter().all(|(.., usable)| *usable));
+            prop_assert_eq!(compared.len(), cells * rounds as usize);
+            prop_assert!(compared.is_sorted() && compared.iter().all(|(.., usable)| *usable));
         }
     }
 }
@@ -178,7 +178,7 @@ fn a_run_with_failed_trials_is_complete_only_after_they_are_repeated() {
     assert_eq!((end.made, end.completed, end.planned), (8, 8, 8));
     assert_eq!((end.state, end.rounds), (RunState::Completed, 4));
     assert!(messages[1].starts_with("trial 7 of 8"), "{messages:?}");
-    assert_eq!(judge.asked.borrow().len(), 8);
+    assert_eq!(judge.compared.borrow().len(), 8);
     let (end, ..) = resume_run(store.id(), None, &store, &judge);
     assert!(matches!(end, Err(ResumeError::Complete { rounds: 4, .. })));
 }

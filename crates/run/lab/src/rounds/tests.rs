@@ -70,11 +70,11 @@ fn trials_run_in_the_order_of_the_seed_and_are_judged_in_that_of_the_plan() {
         (carried.end.rounds, carried.end.made, carried.end.completed),
         (4, 12, 12)
     );
-    let asked = judge.asked.borrow();
+    let compared = judge.compared.borrow();
     let expected: Vec<(u32, String, bool)> = (0..4)
         .flat_map(|round| (0..3).map(move |cell| (round, format!("c{cell}"), true)))
         .collect();
-    assert_eq!(*asked, expected);
+    assert_eq!(*compared, expected);
     let rounds: Vec<&String> = carried
         .messages
         .iter()
@@ -676,9 +676,9 @@ fn a_search_chooses_its_loads_and_ends_with_its_answer() {
     assert_eq!(loads("c0")[..3], [0.0, 1250.0, 2500.0]);
     let bound = node.bound.borrow();
     for bound in bound.iter().filter(|bound| bound.workload.name == "w1") {
-        let asked = bound.workload.jobs[0].pacing.rates.read.iops;
+        let compared = bound.workload.jobs[0].pacing.rates.read.iops;
         let trial = trials.iter().find(|trial| trial.key == bound.key).unwrap();
-        assert_eq!(trial.probe, Some(asked));
+        assert_eq!(trial.probe, Some(compared));
     }
     let others = trials.iter().filter(|trial| trial.workload == "w0");
     assert_eq!(others.count(), 6);

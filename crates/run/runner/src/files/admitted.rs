@@ -155,7 +155,7 @@ impl Files {
     pub(crate) fn forecast(plan: &BoundPlan, wanted: &[Wanted]) -> Vec<(PathBuf, Admission)> {
         let guard = guard().protecting(&plan.protected);
         let stored = wanted.iter().filter(|wanted| wanted.kind != FileKind::Null);
-        let asked = stored.map(|wanted| {
+        let examined = stored.map(|wanted| {
             let jobs = &plan.workload.jobs;
             let admission = match faults::admission(guard.examine(&request(plan, wanted))) {
                 Admission::NeedsDestroy(why) => {
@@ -166,7 +166,7 @@ impl Files {
             };
             (wanted.path.clone(), admission)
         });
-        asked.collect()
+        examined.collect()
     }
 
     /// The identity of each file, if known.

@@ -41,7 +41,7 @@ pub(crate) fn lay_out(
         chunk: Vec::new(),
         done: 0,
         total,
-        told: Instant::now(),
+        reported: Instant::now(),
         stop,
         progress,
     };
@@ -81,7 +81,7 @@ struct Writer<'a> {
     chunk: Vec<u8>,
     done: u64,
     total: u64,
-    told: Instant,
+    reported: Instant,
     stop: &'a dyn Fn() -> bool,
     progress: &'a mut dyn FnMut(u64, u64),
 }
@@ -234,8 +234,8 @@ impl Writer<'_> {
                 unsettled = 0;
                 rustix::fs::fdatasync(to).map_err(io::Error::from)?;
             }
-            if self.told.elapsed() >= TELL_EVERY {
-                self.told = Instant::now();
+            if self.reported.elapsed() >= TELL_EVERY {
+                self.reported = Instant::now();
                 (self.progress)(self.done, self.total);
             }
         }

@@ -57,9 +57,9 @@ impl FioNode {
             Diagnostic::error(format!("cannot start a shell on {}: {error}", node.to))
         })?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-        let said = text(&output.stdout);
+        let answer = text(&output.stdout);
         // A login script may print something before.
-        let version = said.lines().last().unwrap_or_default();
+        let version = answer.lines().last().unwrap_or_default();
         match numbers(version) {
             Some(found) if found >= OLDEST => Ok(node),
             Some(_) => {
@@ -70,7 +70,7 @@ impl FioNode {
             None => {
                 let errors = text(&output.stderr);
                 let why = match errors.is_empty() {
-                    true => said,
+                    true => answer,
                     false => errors,
                 };
                 let fault = format!("{} has no fio: {}", node.to, on_one_line(&why));

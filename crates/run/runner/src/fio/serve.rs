@@ -48,7 +48,7 @@ pub fn serve_fio(to: &str, words: &[OsString]) -> u8 {
     let Ok((input, output)) = streams() else {
         return 1;
     };
-    let (sender, heard) = mpsc::channel();
+    let (sender, events) = mpsc::channel();
     let (signals, commands) = mpsc::channel();
     let broken = {
         let signals = signals.clone();
@@ -83,7 +83,7 @@ pub fn serve_fio(to: &str, words: &[OsString]) -> u8 {
         words,
         shell: None,
         sender,
-        heard,
+        events,
         messages,
         ping: None,
         round_trip_ns: u64::MAX,
@@ -141,7 +141,7 @@ struct Session<'a> {
     words: &'a [OsString],
     shell: Option<Shell>,
     sender: Sender<SessionEvent>,
-    heard: Receiver<SessionEvent>,
+    events: Receiver<SessionEvent>,
     messages: MessageSender,
     /// The ping that was passed on last, and when, ns.
     ping: Option<(u32, u64)>,
@@ -210,7 +210,7 @@ impl Session<'_> {
                 return Next::Time;
             }
             let left = until_ns.map_or(PING, |until| Duration::from_nanos(until - now));
-            match self.heard.recv_timeout(left.min(PING)) {
+            match self.events.recv_timeout(left.min(PING)) {
                 Ok(SessionEvent::Command(Command::Ping { number })) => self.pass_on(number),
                 Ok(SessionEvent::Command(command)) => return Next::Command(command),
                 Ok(SessionEvent::ParentGone) | Err(RecvTimeoutError::Disconnected) => {
@@ -317,21 +317,25 @@ impl Session<'_> {
     fn ask(&mut self, command: &str, word: &str) -> Result<String, PrepareError> {
         self.send(command);
         loop {
-            match self.next(None) {
-                Next::Line(line) => {
-                    if let Some(rest) = line.strip_prefix(word) {
-                        return Ok(rest.trim().to_owned());
-                    }
-                    if let Some(why) = line.strip_prefix("not ") {
-                        return Err(unprepared(why.to_owned(), "see `--on` and its permissions"));
-                    }
+            if let Next::Line(line) = self.before_start()? {
+                if let Some(rest) = line.strip_prefix(word) {
+                    return Ok(rest.trim().to_owned());
                 }
-                Next::Command(Command::Finish | Command::Abort) | Next::ParentGone => {
-                    return Err(PrepareError::Withdrawn);
+                if let Some(why) = line.strip_prefix("not ") {
+                    return Err(unprepared(why.to_owned(), "see `--on` and its permissions"));
                 }
-                Next::Lost(why) => return Err(self.lost(why)),
-                _ => {}
             }
+        }
+    }
+
+    /// The next event before the start of the trial, unless that ends it.
+    fn before_start(&mut self) -> Result<Next, PrepareError> {
+        match self.next(None) {
+            Next::Command(Command::Finish | Command::Abort) | Next::ParentGone => {
+                Err(PrepareError::Withdrawn)
+            }
+            Next::Lost(why) => Err(self.lost(why)),
+            other => Ok(other),
         }
     }
 
@@ -343,7 +347,7 @@ impl Session<'_> {
     }
 
     /// fio's messages, on one line.
-    fn said(&mut self) -> String {
+    fn messages_of_fio(&mut self) -> String {
         self.send("said");
         let mut lines = Vec::new();
         loop {
@@ -378,7 +382,6 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Whether a path exists there, and is a folder.
     /// What a trial would do with its target, and what fio cannot do.
     fn forecast(&mut self, plan: &BoundPlan) -> Forecast {
         let target = job_file::target(plan).ok().map(|path| {
@@ -450,13 +453,8 @@ impl Session<'_> {
             },
         );
         while self.gates < job_file::first_wave(plan) {
-            match self.next(None) {
-                Next::Exit(code) => return Err(self.refused_by_fio(code)),
-                Next::Command(Command::Finish | Command::Abort) | Next::ParentGone => {
-                    return Err(PrepareError::Withdrawn);
-                }
-                Next::Lost(why) => return Err(self.lost(why)),
-                _ => {}
+            if let Next::Exit(code) = self.before_start()? {
+                return Err(self.refused_by_fio(code));
             }
         }
         let environment = environment(plan, &host, &fio);
@@ -473,10 +471,10 @@ impl Session<'_> {
         if code > SIGNAL {
             return unprepared(self.killed(code), "see the log of that host");
         }
-        let said = self.said();
-        let message = match said.is_empty() {
+        let messages_of_fio = self.messages_of_fio();
+        let message = match messages_of_fio.is_empty() {
             true => format!("fio on {} ended with code {code}", self.to),
-            false => format!("fio on {} refuses the jobs: {said}", self.to),
+            false => format!("fio on {} refuses the jobs: {messages_of_fio}", self.to),
         };
         unprepared(message, "change the jobs, or use a node with iodyno")
     }
@@ -504,31 +502,21 @@ impl Session<'_> {
     fn await_go(&mut self) -> Result<(u64, bool), PrepareError> {
         let mut armed = (0, false);
         loop {
-            match self.next(None) {
+            match self.before_start()? {
                 Next::Command(Command::Arm { at_ns, stay }) => {
                     armed = (at_ns, stay);
                     self.messages.send(Message::Armed);
                 }
                 Next::Command(Command::Go) => return Ok(armed),
-                Next::Command(Command::Finish | Command::Abort) | Next::ParentGone => {
-                    return Err(PrepareError::Withdrawn);
-                }
                 Next::Exit(code) => return Err(self.refused_by_fio(code)),
-                Next::Lost(why) => return Err(self.lost(why)),
                 _ => {}
             }
         }
     }
 
-    fn run(
-        &mut self,
-        plan: &BoundPlan,
-        (instant_ns, stay): (u64, bool),
-        fio: &str,
-        environment: Environment,
-    ) -> Result<TrialEnd, PrepareError> {
-        let way_ns = self.way_ns();
-        let send_ns = instant_ns.saturating_sub(way_ns);
+    /// Has fio start its jobs at this instant. Returns the wall clock, ms since 1970.
+    fn start_at(&mut self, instant_ns: u64) -> u64 {
+        let send_ns = instant_ns.saturating_sub(self.way_ns());
         let wait_ns = send_ns.saturating_sub(clock::now());
         thread::sleep(Duration::from_nanos(wait_ns.saturating_sub(SPIN_NS)));
         while clock::now() < send_ns {
@@ -538,6 +526,17 @@ impl Session<'_> {
         let since_ns = clock::now().saturating_sub(instant_ns);
         let unix_ms = clock::wall().saturating_sub(since_ns) / 1_000_000;
         self.messages.event(Event::Started { unix_ms });
+        unix_ms
+    }
+
+    fn run(
+        &mut self,
+        plan: &BoundPlan,
+        (instant_ns, stay): (u64, bool),
+        fio: &str,
+        environment: Environment,
+    ) -> Result<TrialEnd, PrepareError> {
+        let unix_ms = self.start_at(instant_ns);
         let mut stopped = None;
         let code = loop {
             match self.next(None) {
@@ -579,8 +578,11 @@ impl Session<'_> {
             (_, Some(why)) => Outcome::Interrupted(why.to_owned()),
             (0, None) => Outcome::Completed,
             _ => {
-                let said = self.said();
-                Outcome::Failed(format!("fio on {} ended with code {code}: {said}", self.to))
+                let messages_of_fio = self.messages_of_fio();
+                Outcome::Failed(format!(
+                    "fio on {} ended with code {code}: {messages_of_fio}",
+                    self.to
+                ))
             }
         };
         let mut part = match parsed {

@@ -45,13 +45,13 @@ pub(super) struct Shell {
 }
 
 impl Shell {
-    /// Starts it with these words, the last of which are [`LOADER`]'s. `said` gets its output.
+    /// Starts it with these words, the last of which are [`LOADER`]'s. `output` gets its output.
     ///
     /// # Errors
     /// It cannot be started.
     pub(super) fn start<T: Send + 'static>(
         words: &[OsString],
-        said: Sender<T>,
+        output: Sender<T>,
         as_signal: impl Fn(ShellOutput) -> T + Send + 'static,
     ) -> io::Result<Shell> {
         let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
@@ -72,7 +72,7 @@ impl Shell {
         if let Some(stdout) = child.stdout.take() {
             thread::Builder::new()
                 .name("shell-reader".to_owned())
-                .spawn(move || read_all(stdout, &|one| said.send(as_signal(one)).is_ok()))?;
+                .spawn(move || read_all(stdout, &|one| output.send(as_signal(one)).is_ok()))?;
         }
         let input = child.stdin.take();
         let mut shell = Shell {
@@ -113,7 +113,7 @@ impl Shell {
     }
 }
 
-fn read_all(stdout: impl Read, said: &dyn Fn(ShellOutput) -> bool) {
+fn read_all(stdout: impl Read, output: &dyn Fn(ShellOutput) -> bool) {
     let mut stdout = BufReader::with_capacity(1 << 16, stdout);
     loop {
         let mut line = Vec::new();
@@ -139,9 +139,9 @@ fn read_all(stdout: impl Read, said: &dyn Fn(ShellOutput) -> bool) {
             Some(_) => break,
             None => ShellOutput::Line(now, line),
         };
-        if !said(one) {
+        if !output(one) {
             return;
         }
     }
-    said(ShellOutput::End);
+    output(ShellOutput::End);
 }

@@ -149,8 +149,8 @@ fn a_log_that_delays_its_worker_affects_figures_in_real_time_only() {
             // The queue is full at the last one.
             log.queue.push(record, || true);
         }
-        let told = log.close(0, in_virtual_time);
-        let delayed = told.is_some_and(|text| text.contains("delayed its worker 1 times"));
+        let note = log.close(0, in_virtual_time);
+        let delayed = note.is_some_and(|text| text.contains("delayed its worker 1 times"));
         assert_eq!(delayed, !in_virtual_time);
     }
 }

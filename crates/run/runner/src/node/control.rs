@@ -104,7 +104,7 @@ pub(crate) fn read_commands(
 ) -> io::Result<()> {
     let release = stderr_thread(UNTIL_RELEASE)?;
     let read = move || {
-        let heard = Arc::new(AtomicU64::new(clock::now()));
+        let last_message = Arc::new(AtomicU64::new(clock::now()));
         loop {
             let command = match protocol::read::<Command>(&mut input) {
                 Ok(command) => command,
@@ -115,10 +115,10 @@ pub(crate) fn read_commands(
                     return;
                 }
             };
-            heard.store(clock::now(), Ordering::Relaxed);
+            last_message.store(clock::now(), Ordering::Relaxed);
             match command {
                 Command::Hello { every_ns, .. } if every_ns > 0 => {
-                    watch_parent(every_ns, &heard, control.clone(), signals.clone());
+                    watch_parent(every_ns, &last_message, control.clone(), signals.clone());
                 }
                 Command::Leave => control.may_leave(),
                 // Answered here, to keep the round trip short.
@@ -148,13 +148,18 @@ pub(crate) fn read_commands(
 }
 
 /// Treats the parent as ended if no command arrives for [`SILENT_INTERVALS`]: a cut connection shows no end of input.
-/// `heard`: when the last command arrived.
-fn watch_parent(every_ns: u64, heard: &Arc<AtomicU64>, control: Control, signals: Sender<Signal>) {
-    let heard = Arc::clone(heard);
+/// `last_message`: when the last command arrived.
+fn watch_parent(
+    every_ns: u64,
+    last_message: &Arc<AtomicU64>,
+    control: Control,
+    signals: Sender<Signal>,
+) {
+    let last_message = Arc::clone(last_message);
     let watch = move || {
         let limit_ns = every_ns.saturating_mul(SILENT_INTERVALS);
         loop {
-            let silent_ns = clock::now().saturating_sub(heard.load(Ordering::Relaxed));
+            let silent_ns = clock::now().saturating_sub(last_message.load(Ordering::Relaxed));
             match limit_ns.checked_sub(silent_ns) {
                 Some(left_ns) if left_ns > 0 => thread::sleep(Duration::from_nanos(left_ns)),
                 _ => break,

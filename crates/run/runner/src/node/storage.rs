@@ -34,19 +34,21 @@ pub(crate) fn carry_out(
     messages: &MessageSender,
 ) -> StorageAnswer {
     let stop = || control.stop.is_set();
-    let told = |what: &str| {
+    let progress = |what: &str| {
         let answer = StorageAnswer::Told(what.to_owned());
         messages.send(Message::Storage { answer });
     };
     match work {
         StorageWork::Check(requests) => StorageAnswer::Checked(layers::check(&requests, &stop)),
         StorageWork::Provision(request, owner) => {
-            StorageAnswer::Provisioned(layers::provision(&request, owner, &stop, &told))
+            StorageAnswer::Provisioned(layers::provision(&request, owner, &stop, &progress))
         }
         StorageWork::Change(token, change) => {
-            StorageAnswer::Changed(layers::change(&token, change, &stop, &told))
+            StorageAnswer::Changed(layers::change(&token, change, &stop, &progress))
         }
-        StorageWork::TearDown(tokens) => StorageAnswer::TornDown(layers::tear_down(&tokens, &told)),
-        StorageWork::Clean { dry_run } => StorageAnswer::Cleaned(layers::clean(dry_run, &told)),
+        StorageWork::TearDown(tokens) => {
+            StorageAnswer::TornDown(layers::tear_down(&tokens, &progress))
+        }
+        StorageWork::Clean { dry_run } => StorageAnswer::Cleaned(layers::clean(dry_run, &progress)),
     }
 }

@@ -136,9 +136,9 @@ impl<L: Launcher> Node for L {
         &self,
         request: &ProvisionRequest,
         stop: &StopFlag,
-        told: &mut dyn FnMut(&str),
+        progress: &mut dyn FnMut(&str),
     ) -> Result<Provisioned, Vec<Diagnostic>> {
-        storage::provision(self, request, stop, told)
+        storage::provision(self, request, stop, progress)
     }
 
     fn guest(&self, guest: &Guest) -> Option<Box<dyn Node + '_>> {
@@ -150,20 +150,20 @@ impl<L: Launcher> Node for L {
         token: &str,
         change: StorageChange,
         stop: &StopFlag,
-        told: &mut dyn FnMut(&str),
+        progress: &mut dyn FnMut(&str),
     ) -> Result<(), Vec<Diagnostic>> {
-        storage::change(self, token, change, stop, told)
+        storage::change(self, token, change, stop, progress)
     }
 
     fn tear_down(
         &self,
         tokens: &[String],
         stop: &StopFlag,
-        told: &mut dyn FnMut(&str),
+        progress: &mut dyn FnMut(&str),
     ) -> Vec<TornDown> {
         match tokens {
             [] => Vec::new(),
-            _ => storage::tear_down(self, tokens, stop, told),
+            _ => storage::tear_down(self, tokens, stop, progress),
         }
     }
 
@@ -171,9 +171,9 @@ impl<L: Launcher> Node for L {
         &self,
         dry_run: bool,
         stop: &StopFlag,
-        told: &mut dyn FnMut(&str),
+        progress: &mut dyn FnMut(&str),
     ) -> Result<Cleaned, Vec<Diagnostic>> {
-        storage::clean(self, dry_run, stop, told)
+        storage::clean(self, dry_run, stop, progress)
     }
 }
 

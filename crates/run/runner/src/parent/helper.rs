@@ -43,13 +43,13 @@ pub(crate) fn settle<'a>(
         settling: *settling,
         targets: targets.to_owned(),
     };
-    let asked = HelperCall::begin(node, NAME, command);
+    let call = HelperCall::begin(node, NAME, command);
     Box::new(move || {
         let answer = |message| match message {
             Message::Settled { unsettled } => Some(unsettled),
             _ => None,
         };
-        let why = match asked.answer(answer, || stop.is_set()) {
+        let why = match call.answer(answer, || stop.is_set()) {
             Ok(unsettled) => return unsettled,
             Err(NoAnswer::Failed(why)) => why,
             Err(NoAnswer::GivenUp(None)) => return Vec::new(),
@@ -68,14 +68,14 @@ pub(crate) fn examine<'a>(
     stop: &'a StopFlag,
 ) -> Later<'a, Examined> {
     let begun = Instant::now();
-    let asked = HelperCall::begin(node, EXAMINER, Command::Examine(wanted));
+    let call = HelperCall::begin(node, EXAMINER, Command::Examine(wanted));
     Box::new(move || {
         let answer = |message| match message {
             Message::Examined(found) => Some(found),
             _ => None,
         };
         let give_up = || stop.is_set() || begun.elapsed() >= EXAMINED;
-        asked.answer(answer, give_up).unwrap_or_default()
+        call.answer(answer, give_up).unwrap_or_default()
     })
 }
 

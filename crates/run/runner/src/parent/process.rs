@@ -111,7 +111,7 @@ pub(crate) struct NodeProcess {
     commands: Sender<Option<Command>>,
     pub(crate) reports: Receiver<Report>,
     /// When its last message arrived, ns.
-    heard: Arc<AtomicU64>,
+    last_message: Arc<AtomicU64>,
     /// The last lines of its standard error, if that is read.
     errors: Arc<Mutex<Vec<String>>>,
     /// Whether it was waited for when this was dropped.
@@ -168,12 +168,15 @@ impl NodeProcess {
             child,
             commands,
             reports,
-            heard: Arc::new(AtomicU64::new(clock::now())),
+            last_message: Arc::new(AtomicU64::new(clock::now())),
             errors: Arc::default(),
             reaped: Arc::default(),
         };
         let reaped = Arc::clone(&process.reaped);
-        let (heard, errors) = (Arc::clone(&process.heard), Arc::clone(&process.errors));
+        let (last_message, errors) = (
+            Arc::clone(&process.last_message),
+            Arc::clone(&process.errors),
+        );
         let pipes = (stdin.zip(stdout)).ok_or_else(|| io::ErrorKind::BrokenPipe.into());
         let served = pipes.and_then(|(stdin, stdout)| {
             if let Some(stderr) = stderr {
@@ -185,7 +188,7 @@ impl NodeProcess {
             thread.spawn(move || write_commands(stdin, every_ns, &queued, &unsent))?;
             let thread = thread::Builder::new().name("node-reader".to_owned());
             thread.spawn(move || {
-                read_messages(stdout, &heard, &report, &owner);
+                read_messages(stdout, &last_message, &report, &owner);
                 await_exit(pid, &report, &owner, &reaped);
             })
         });
@@ -202,7 +205,7 @@ impl NodeProcess {
 
     /// Time since its last message, ns.
     pub(crate) fn silent_ns(&self) -> u64 {
-        clock::now().saturating_sub(self.heard.load(Ordering::Relaxed))
+        clock::now().saturating_sub(self.last_message.load(Ordering::Relaxed))
     }
 
     /// The last lines of its standard error on one line; empty without any, or if it is not read.
@@ -317,11 +320,16 @@ fn write_commands(
 }
 
 /// Reads messages to the end of the child's output, or until the receiver is gone.
-fn read_messages(stdout: impl Read, heard: &AtomicU64, report: &Sender<Report>, owner: &Thread) {
+fn read_messages(
+    stdout: impl Read,
+    last_message: &AtomicU64,
+    report: &Sender<Report>,
+    owner: &Thread,
+) {
     let mut stdout = BufReader::with_capacity(1 << 16, stdout);
     let mut message = protocol::read_first(&mut stdout);
     loop {
-        heard.store(clock::now(), Ordering::Relaxed);
+        last_message.store(clock::now(), Ordering::Relaxed);
         let (one, last) = match message {
             Ok(message) => (Report::Message(message), false),
             Err(error) => (Report::End(error), true),

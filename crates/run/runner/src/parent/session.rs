@@ -121,7 +121,7 @@ pub trait Node: Sync {
         }
     }
 
-    /// Makes storage; `told` gets each step. Returns soon after `stop` is set.
+    /// Makes storage; `progress` gets each step. Returns soon after `stop` is set.
     ///
     /// # Errors
     /// Why it could not be made. Everything made so far was undone, unless the errors say otherwise.
@@ -139,7 +139,7 @@ pub trait Node: Sync {
         None
     }
 
-    /// Changes the storage with this token between trials; `told` gets each wait.
+    /// Changes the storage with this token between trials; `progress` gets each wait.
     ///
     /// # Errors
     /// Its layers do not support the change, or it failed; see [`layers::change`](iodyno_storage::layers::change).
@@ -158,7 +158,7 @@ pub trait Node: Sync {
 
     /// Undoes the storage with these tokens, each in reverse order, and returns what was done for each; does nothing if
     /// it does not exist. If `stop` is set, it continues in the background after a short time, which is a fault with
-    /// the severity of a warning. `told` gets each step before it begins.
+    /// the severity of a warning. `progress` gets each step before it begins.
     fn tear_down(
         &self,
         tokens: &[String],
@@ -168,7 +168,7 @@ pub trait Node: Sync {
         tokens.iter().map(|_| TornDown::default()).collect()
     }
 
-    /// Undoes the targets whose process has died; with `dry_run`, only lists them. `told` gets each step before it
+    /// Undoes the targets whose process has died; with `dry_run`, only lists them. `progress` gets each step before it
     /// begins.
     ///
     /// # Errors

@@ -257,14 +257,14 @@ mod tests {
         let mut ramped = simulated("s", 1, 500);
         ramped.end.ramp = Nanos::from_millis(300);
         let (part, frames) = completed(vec![ramped]);
-        let told = |frame: &Frame| (frame.step, frame.end_ns, frame.ops(Direction::Read));
-        let told: Vec<_> = frames.iter().map(told).collect();
+        let progress = |frame: &Frame| (frame.step, frame.end_ns, frame.ops(Direction::Read));
+        let progress: Vec<_> = frames.iter().map(progress).collect();
         // The op that ends when the frame is cut belongs to neither frame.
         let measured = [
             (Step::Ramp, 300_000_000, 2999),
             (Step::Measure, 800_000_000, 5000),
         ];
-        assert_eq!(told, measured);
+        assert_eq!(progress, measured);
         let read = part.clones[0].direction(Direction::Read).unwrap();
         assert_eq!((read.ops, read.runtime_ns), (5000, 500_000_000));
     }

@@ -102,7 +102,7 @@ impl SshNode {
         };
         if sudo {
             // As the node is started: sudo can permit some commands only.
-            node.asked("sudo -n env true").map_err(|fault| {
+            node.query("sudo -n env true").map_err(|fault| {
                 let hint = "`sudo -n env true` has to work there without a password, or leave out `sudo = true`";
                 fault.hint(hint)
             })?;
@@ -134,7 +134,7 @@ impl SshNode {
             Err(error) => return Err(Diagnostic::error(error.to_string())),
         };
         let to = &self.connection.to;
-        let architecture = self.asked("uname -m")?;
+        let architecture = self.query("uname -m")?;
         let Some(binary) = binary
             .map(Path::to_owned)
             .or_else(|| static_binary(&architecture))
@@ -179,7 +179,7 @@ impl SshNode {
         let find = format!(
             "f={place}/{sum}/iodyno; if [ -x \"$f\" ] && [ \"$(sha256sum <\"$f\" | cut -c1-64)\" = {sum} ]; then echo \"$f\"; else echo none; fi"
         );
-        let mut path = self.asked(&find)?;
+        let mut path = self.query(&find)?;
         if path == "none" {
             tracing::info!(
                 to = self.connection.to,
@@ -207,7 +207,7 @@ impl SshNode {
     }
 
     /// The answer of a command in the other host's shell.
-    fn asked(&self, script: &str) -> Result<String, Diagnostic> {
+    fn query(&self, script: &str) -> Result<String, Diagnostic> {
         let output = self.run(script, None)?;
         self.answer(&output, "run a command")
     }

@@ -54,19 +54,19 @@ pub(crate) fn provision(
     node: &dyn Launcher,
     request: &ProvisionRequest,
     stop: &StopFlag,
-    told: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(&str),
 ) -> Result<Provisioned, Vec<Diagnostic>> {
     let owner = node.owner(&request.token).map_err(|fault| vec![fault])?;
     let work = StorageWork::Provision(Box::new(request.clone()), owner);
-    let made = ask(node, work, stop, told, |answer| match answer {
+    let made = ask(node, work, stop, progress, |answer| match answer {
         StorageAnswer::Provisioned(result) => Some(result),
         _ => None,
     })?;
     if made.guests.is_empty() {
         return Ok(made);
     }
-    within_guests(node, request, made, stop, told).map_err(|mut faults| {
-        let undone = tear_down(node, std::slice::from_ref(&request.token), stop, told);
+    within_guests(node, request, made, stop, progress).map_err(|mut faults| {
+        let undone = tear_down(node, std::slice::from_ref(&request.token), stop, progress);
         faults.extend(undone.into_iter().flat_map(|one| one.faults));
         faults
     })
@@ -78,7 +78,7 @@ fn within_guests(
     request: &ProvisionRequest,
     mut made: Provisioned,
     stop: &StopFlag,
-    told: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(&str),
 ) -> Result<Provisioned, Vec<Diagnostic>> {
     for guest in made.guests.clone() {
         let Some(request) = guest::request(request, &guest) else {
@@ -91,7 +91,9 @@ fn within_guests(
             ]);
         };
         let named = |text: &str| format!("in {}: {text}", guest.name);
-        let inner = provision(&launcher, &request, stop, &mut |step| told(&named(step)));
+        let inner = provision(&launcher, &request, stop, &mut |step| {
+            progress(&named(step))
+        });
         let inner = inner.map_err(|faults| {
             let faults = faults.into_iter().map(|fault| Diagnostic {
                 message: named(&fault.message),
@@ -115,10 +117,10 @@ pub(crate) fn change(
     token: &str,
     change: StorageChange,
     stop: &StopFlag,
-    told: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(&str),
 ) -> Result<(), Vec<Diagnostic>> {
     let work = StorageWork::Change(token.to_owned(), change);
-    ask(node, work, stop, told, |answer| match answer {
+    ask(node, work, stop, progress, |answer| match answer {
         StorageAnswer::Changed(result) => Some(result),
         _ => None,
     })
@@ -129,10 +131,10 @@ pub(crate) fn tear_down(
     node: &dyn Launcher,
     tokens: &[String],
     stop: &StopFlag,
-    told: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(&str),
 ) -> Vec<TornDown> {
     let work = StorageWork::TearDown(tokens.to_vec());
-    let answer = ask(node, work, stop, told, |answer| match answer {
+    let answer = ask(node, work, stop, progress, |answer| match answer {
         StorageAnswer::TornDown(ended) => Some(Ok(ended)),
         _ => None,
     });
@@ -148,10 +150,10 @@ pub(crate) fn clean(
     node: &dyn Launcher,
     dry_run: bool,
     stop: &StopFlag,
-    told: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(&str),
 ) -> Result<Cleaned, Vec<Diagnostic>> {
     let work = StorageWork::Clean { dry_run };
-    ask(node, work, stop, told, |answer| match answer {
+    ask(node, work, stop, progress, |answer| match answer {
         StorageAnswer::Cleaned(result) => Some(result),
         _ => None,
     })
@@ -162,7 +164,7 @@ fn ask<T>(
     node: &dyn Launcher,
     work: StorageWork,
     stop: &StopFlag,
-    told: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(&str),
     expected: impl Fn(StorageAnswer) -> Option<Result<T, Vec<Diagnostic>>>,
 ) -> Result<T, Vec<Diagnostic>> {
     let mut process = NodeProcess::start(node, NAME, Stdio::null())
@@ -170,7 +172,7 @@ fn ask<T>(
     // Undoing begins even if the user has stopped the run.
     let begun_after_stop = stop.is_set();
     process.send(Command::Storage { work });
-    let mut heard = Instant::now();
+    let mut last_message = Instant::now();
     let mut stopped: Option<Instant> = None;
     let answer = loop {
         if stop.is_set() && stopped.is_none() {
@@ -181,7 +183,9 @@ fn ask<T>(
             true => BEGUN_AFTER_STOP,
             false => AFTER_STOP,
         };
-        if stopped.is_some_and(|since| since.elapsed() >= patience) || heard.elapsed() >= SILENCE {
+        if stopped.is_some_and(|since| since.elapsed() >= patience)
+            || last_message.elapsed() >= SILENCE
+        {
             let message = format!(
                 "process {} continues to undo the storage, and then ends",
                 process.pid()
@@ -192,9 +196,9 @@ fn ask<T>(
         }
         match process.reports.recv_timeout(POLL) {
             Ok(Report::Message(Message::Storage { answer })) => {
-                heard = Instant::now();
+                last_message = Instant::now();
                 match answer {
-                    StorageAnswer::Told(what) => told(&what),
+                    StorageAnswer::Told(what) => progress(&what),
                     answer => {
                         if let Some(answer) = expected(answer) {
                             break answer;

@@ -150,8 +150,8 @@ impl Binding<'_> {
                 faults.push(fault(
                     format!(
                         "`{}` and `{}` of the trace would both be `{}`",
-                        told(names[at]),
-                        told(&traced.name),
+                        shown(names[at]),
+                        shown(&traced.name),
                         place.path.display()
                     ),
                     "replay the trace where its files are, or set `replay_redirect=`",
@@ -329,7 +329,7 @@ impl Binding<'_> {
 }
 
 /// A traced name, for messages.
-fn told(name: &TracedName) -> String {
+fn shown(name: &TracedName) -> String {
     match name {
         TracedName::Path(path) => path.display().to_string(),
         TracedName::Device { major, minor } => format!("{major}:{minor}"),

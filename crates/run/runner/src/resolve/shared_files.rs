@@ -248,14 +248,14 @@ mod tests {
     }
 
     fn bound(job: Job, there: &[(&'static str, PathKind)]) -> Result<Resolved, String> {
-        let told = |faults: Vec<Diagnostic>| {
+        let message = |faults: Vec<Diagnostic>| {
             let texts = faults.into_iter().map(|fault| {
                 let hint = fault.hint.unwrap_or_default();
                 format!("{} [{hint}]", fault.message)
             });
             texts.collect::<Vec<_>>().join("\n")
         };
-        resolve(&plan("/t", vec![job]), &Fake(there.to_vec())).map_err(told)
+        resolve(&plan("/t", vec![job]), &Fake(there.to_vec())).map_err(message)
     }
 
     fn whole(count: usize) -> Vec<(&'static str, PathKind)> {
@@ -291,20 +291,20 @@ mod tests {
         let mut there = whole(3);
         there[1].1 = PathKind::File(MIB);
         there[2].1 = PathKind::Folder;
-        let told = bound(sharing(rule(SharedMode::RandomRead), 9, 4), &there).unwrap_err();
-        let lines: Vec<&str> = told.lines().collect();
-        assert_eq!(lines.len(), 3, "{told}");
+        let message = bound(sharing(rule(SharedMode::RandomRead), 9, 4), &there).unwrap_err();
+        let lines: Vec<&str> = message.lines().collect();
+        assert_eq!(lines.len(), 3, "{message}");
         let missing = "test_file.3, test_file.4, test_file.5 …: 6 of 9 files are missing";
         assert!(
             lines[0].contains(missing) && lines[0].contains("prepare"),
-            "{told}"
+            "{message}"
         );
         let short = "test_file.1 (1 MiB): 1 of 9 files are shorter than 4 MiB";
         assert!(
             lines[1].contains(short) && lines[1].contains("--file-num"),
-            "{told}"
+            "{message}"
         );
-        assert!(lines[2].contains("test_file.2` is a folder"), "{told}");
+        assert!(lines[2].contains("test_file.2` is a folder"), "{message}");
     }
 
     #[test]
@@ -340,8 +340,11 @@ mod tests {
                 (PathKind::Other("is a pipe".to_owned()), "is a pipe"),
             ] {
                 let there = [("test_file.2", found)];
-                let told = bound(sharing(rule(mode), 4, 1), &there).unwrap_err();
-                assert!(told.contains(&format!("test_file.2` {word}")), "{told}");
+                let message = bound(sharing(rule(mode), 4, 1), &there).unwrap_err();
+                assert!(
+                    message.contains(&format!("test_file.2` {word}")),
+                    "{message}"
+                );
             }
         }
     }
@@ -351,8 +354,8 @@ mod tests {
         let check = |change: &dyn Fn(&mut SharedFiles), word: &str| {
             let mut job = sharing(rule(SharedMode::Prepare), 4, 1);
             change(job.work.shared_files_mut().unwrap());
-            let told = bound(job, &[]).unwrap_err();
-            assert!(told.contains(word), "{told}");
+            let message = bound(job, &[]).unwrap_err();
+            assert!(message.contains(word), "{message}");
         };
         check(&|rule| rule.block = 0, "block size is 0");
         check(&|rule| rule.file_size = 0, "--file-total-size");
@@ -369,8 +372,8 @@ mod tests {
         let job = sharing(rule(SharedMode::Prepare), 4, 1);
         let mut on_a_file = plan("/t", vec![job]);
         on_a_file.configuration.target = Target::Path("/f".into());
-        let told = resolve(&on_a_file, &Fake(Vec::new())).unwrap_err();
-        assert!(told[0].message.contains("not a folder"), "{told:?}");
+        let message = resolve(&on_a_file, &Fake(Vec::new())).unwrap_err();
+        assert!(message[0].message.contains("not a folder"), "{message:?}");
     }
 
     #[test]

@@ -132,11 +132,11 @@ fn inconsistent_segments_are_refused_with_a_reason() {
     let check = |from: &str, to: &str, words: &str| {
         assert!(whole.contains(from), "`{from}` in {whole}");
         let text = whole.replacen(from, to, 1);
-        let told = match serde_json::from_str::<Segment>(&text) {
+        let message = match serde_json::from_str::<Segment>(&text) {
             Err(error) => error.to_string(),
             Ok(segment) => segment.batches().unwrap_err(),
         };
-        assert!(told.contains(words), "{text}: {told}");
+        assert!(message.contains(words), "{text}: {message}");
     };
     check(r#""batches":2"#, r#""batches":1000000000000"#, "too many");
     check(r#""batches":2"#, r#""batches":-2"#, "invalid value");

@@ -56,8 +56,8 @@ pub(super) fn read(
             && let Some(row) = rows.next()?
         {
             let batches = batches(store, row)?.into_iter();
-            let asked = batches.filter(|batch| batch.number >= from);
-            found.extend(asked.take(limit - found.len()));
+            let wanted = batches.filter(|batch| batch.number >= from);
+            found.extend(wanted.take(limit - found.len()));
         }
         Ok(found)
     })

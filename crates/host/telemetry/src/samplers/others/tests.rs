@@ -239,7 +239,7 @@ fn a_real_shell_is_not_attributed_what_its_child_wrote_before() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let (mut told, mut tell) = (
+    let (mut message, mut tell) = (
         BufReader::new(shell.stdout.take().unwrap()).lines(),
         shell.stdin.take().unwrap(),
     );
@@ -248,11 +248,11 @@ fn a_real_shell_is_not_attributed_what_its_child_wrote_before() {
     let mut written = || processes.io(pid).unwrap().written_bytes;
     let mut others = open(&Roots::host(), &scope(&[], &[]));
     let mut readings = Readings::default();
-    told.next().unwrap().unwrap();
+    message.next().unwrap().unwrap();
     let before = written();
     scan(&mut others, &mut readings);
     tell.write_all(b"go\n").unwrap();
-    told.next().unwrap().unwrap();
+    message.next().unwrap().unwrap();
     let inherited = written() - before;
     let rows = scan(&mut others, &mut readings);
     drop(tell);

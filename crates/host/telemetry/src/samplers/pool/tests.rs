@@ -215,10 +215,10 @@ fn reports_that_are_lost_are_reported() {
     fs::write(host.folder.path().join("many"), many).unwrap();
     let mut pool = host.open();
     within(|| (pool.iostat.as_ref().unwrap().state().dropped == 5).then_some(()));
-    let told = pool.missed();
+    let message = pool.missed();
     assert!(
-        told.len() == 1 && told[0].starts_with("5 reports of `zpool iostat` are lost"),
-        "{told:?}"
+        message.len() == 1 && message[0].starts_with("5 reports of `zpool iostat` are lost"),
+        "{message:?}"
     );
     assert!(pool.missed().is_empty(), "it is reported once");
     // The oldest are missing.
@@ -238,10 +238,10 @@ fn an_interval_without_a_report_is_reported() {
     assert!(pool.missed().is_empty());
     host.go("new");
     assert_eq!(fresh(&mut pool).rows.len(), 3);
-    let told = pool.missed();
+    let message = pool.missed();
     assert!(
-        told.len() == 1 && told[0].contains("the next one counts since boot"),
-        "{told:?}"
+        message.len() == 1 && message[0].contains("the next one counts since boot"),
+        "{message:?}"
     );
 }
 
@@ -282,8 +282,8 @@ fn a_command_that_ends_is_reported_with_its_message_and_restarted() {
         host.go("begin1");
         fresh(&mut pool);
         host.go("end1");
-        let told = failure(&mut pool);
-        assert!(told.contains(words), "{told}");
+        let message = failure(&mut pool);
+        assert!(message.contains(words), "{message}");
         host.go("begin2");
         fresh(&mut pool);
         assert_eq!(host.calls().len(), 2);
@@ -317,14 +317,14 @@ fn a_command_that_hangs_or_prints_invalid_text_is_reported_and_can_be_stopped() 
         let (heard, mut readings) = (heard(&pool), Readings::default());
         // Three of the shortest intervals of an old command, and the grace period.
         let hangs_after = Duration::from_secs(8);
-        let told = |span: Duration| {
+        let message = |span: Duration| {
             let said = format!("has had no usable output for {} s", span.as_secs());
             Err(format!("`zpool iostat` {said}"))
         };
         for (span, expected) in [
             (hangs_after, Ok(Read::Nothing)),
-            (hangs_after + MS, told(hangs_after)),
-            (10 * hangs_after, told(10 * hangs_after)),
+            (hangs_after + MS, message(hangs_after)),
+            (10 * hangs_after, message(10 * hangs_after)),
         ] {
             let read = pool.read_at(heard + span, &mut readings);
             assert_eq!(read, expected, "{span:?}");
@@ -394,10 +394,10 @@ fn a_missing_zpool_is_reported_only_if_a_pool_is_requested() {
     let host = Host::new("");
     let mode = fs::Permissions::from_mode(0o644);
     fs::set_permissions(host.folder.path().join("usr/sbin/zpool"), mode).unwrap();
-    let told = failure(&mut host.open());
+    let message = failure(&mut host.open());
     assert!(
-        told.contains("cannot start") && told.contains("Permission denied"),
-        "{told}"
+        message.contains("cannot start") && message.contains("Permission denied"),
+        "{message}"
     );
 }
 

@@ -218,11 +218,11 @@ fn unreadable_io_is_reported_once_and_other_values_are_kept() {
     let mut reader = Reader::open(&proc, &["server"]);
     reader.read();
     reader.read();
-    let told = reader.process.missed();
-    assert_eq!(told.len(), 1);
+    let message = reader.process.missed();
+    assert_eq!(message.len(), 1);
     assert!(
-        told[0].contains("I/O of server[5] cannot be read: No such file"),
-        "{told:?}"
+        message[0].contains("I/O of server[5] cannot be read: No such file"),
+        "{message:?}"
     );
     assert_eq!(
         reader.readings.values[2..5],

@@ -21,7 +21,7 @@ const PASSES: u32 = 50;
 /// Removes the content of a folder.
 pub(super) struct Remover<'a> {
     tell: Tell<'a>,
-    told: Instant,
+    reported: Instant,
     removed: u64,
     found: u64,
     /// The first thing that could not be removed.
@@ -38,7 +38,7 @@ impl<'a> Remover<'a> {
     pub(super) fn new(tell: Tell<'a>) -> Remover<'a> {
         Remover {
             tell,
-            told: Instant::now(),
+            reported: Instant::now(),
             removed: 0,
             found: 0,
             fault: None,
@@ -105,8 +105,8 @@ impl<'a> Remover<'a> {
             Ok(()) => self.removed += 1,
             Err(error) => self.note(&entry.name.to_string_lossy(), error),
         }
-        if self.told.elapsed() >= TELL_EVERY {
-            self.told = Instant::now();
+        if self.reported.elapsed() >= TELL_EVERY {
+            self.reported = Instant::now();
             (self.tell)(self.removed, self.found);
         }
     }

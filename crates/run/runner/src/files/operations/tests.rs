@@ -163,10 +163,10 @@ fn removal_deletes_the_folder_with_its_content_and_follows_no_link() {
     }
     std::os::unix::fs::symlink(&theirs, own.path.join("a/link")).unwrap();
     std::os::unix::fs::symlink(theirs.join("file"), deep.join("link")).unwrap();
-    let mut told = Vec::new();
-    let removed = site::remove(&own, &mut |done, of| told.push((done, of)));
+    let mut reported = Vec::new();
+    let removed = site::remove(&own, &mut |done, of| reported.push((done, of)));
     assert_eq!(removed, Ok(305));
-    assert_eq!(told.last(), Some(&(305, 305)));
+    assert_eq!(reported.last(), Some(&(305, 305)));
     assert!(!own.path.exists());
     assert_eq!(fs::read_to_string(theirs.join("file")).unwrap(), "stays");
 }

@@ -160,14 +160,14 @@ mod tests {
     fn a_batch_is_sent_at_most_once_per_second_and_at_least_every_two() {
         for every_ms in [100, 130, 250, 700, 1000, 1300, 30_000] {
             let mut grid = grid(every_ms);
-            let mut said = vec![5000 * MS];
+            let mut times = vec![5000 * MS];
             for _ in 0..200 {
                 let now = grid.due() + MS;
                 if grid.taken(now, 1000 * MS) {
-                    said.push(now);
+                    times.push(now);
                 }
             }
-            for pair in said.windows(2) {
+            for pair in times.windows(2) {
                 let apart = (pair[1] - pair[0]) / MS;
                 // One millisecond late, each.
                 let most = every_ms.max(1000 + every_ms.min(1000)) + 1;
@@ -175,9 +175,9 @@ mod tests {
             }
             let seconds = (grid.due() - 5000 * MS) / (1000 * MS);
             assert!(
-                said.len() as u64 <= seconds + 2,
+                times.len() as u64 <= seconds + 2,
                 "{every_ms}: {} in {seconds}",
-                said.len()
+                times.len()
             );
         }
     }
