@@ -241,6 +241,8 @@ impl<'a> FakeNode<'a> {
 /// A node in a virtual machine of another one.
 struct FakeGuest<'a>(&'a FakeNode<'a>);
 
+impl StorageNode for FakeGuest<'_> {}
+
 impl Node for FakeGuest<'_> {
     fn open(&self, plan: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError> {
         self.0.open(plan)
@@ -356,7 +358,9 @@ impl Node for FakeNode<'_> {
         };
         Box::new(|| found)
     }
+}
 
+impl StorageNode for FakeNode<'_> {
     fn check_provision(&self, requests: &[ProvisionRequest], _: &StopFlag) -> Vec<Diagnostic> {
         let unmakeable = requests
             .iter()

@@ -32,7 +32,7 @@ pub use node::serve::serve;
 pub use parent::child::LocalNode;
 pub use parent::death::Death;
 pub use parent::process::{Connection, Launcher};
-pub use parent::session::{Later, Node, POLL, RunnerError, Session, carry_out, drive};
+pub use parent::session::{Later, Node, POLL, RunnerError, Session, StorageNode, carry_out, drive};
 pub use parent::ssh::SshNode;
 pub use probe::{HostProbe, PathKind, Probe};
 pub use protocol::{

@@ -16,7 +16,7 @@ use iodyno_model::{
 };
 use iodyno_runner::{
     Command, Event, Examination, Examined, Later, LocalNode, Message, Node, RunnerError, Session,
-    StopFlag, Unsettled,
+    StopFlag, StorageNode, Unsettled,
 };
 use iodyno_store::Store;
 use iodyno_units::Nanos;
@@ -212,6 +212,8 @@ impl Recorded {
         }
     }
 }
+
+impl StorageNode for WireNode {}
 
 impl Node for WireNode {
     fn open(&self, plan: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError> {

@@ -15,21 +15,16 @@ use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use iodyno_host::Owner;
-use iodyno_model::{BoundPlan, Diagnostic, Outcome, Settling, Step};
-use iodyno_storage::layers::{
-    Cleaned, Guest, ProvisionRequest, Provisioned, StorageChange, TornDown,
-};
+use iodyno_model::{BoundPlan, Outcome, Settling, Step};
 use iodyno_storage::settle::Unsettled;
 use iodyno_units::Nanos;
 
 use crate::files::operations::OrphanFolder;
 use crate::parent::death::Death;
-use crate::parent::guest::GuestNode;
 use crate::parent::helper::{self, CleanUp, CleanUpState};
 use crate::parent::process::{Connection, Launcher, NodeProcess, Report};
 use crate::parent::session::{Later, Node, RunnerError, Session};
 use crate::parent::simulation::Simulation;
-use crate::parent::storage;
 use crate::protocol::{
     Command, Event, Examination, Examined, Message, PROTOCOL, ReadError, TrialEnd,
 };
@@ -123,57 +118,6 @@ impl<L: Launcher> Node for L {
             true => Box::new(Examined::default),
             false => helper::examine(self, wanted, stop),
         }
-    }
-
-    fn check_provision(&self, requests: &[ProvisionRequest], stop: &StopFlag) -> Vec<Diagnostic> {
-        match requests {
-            [] => Vec::new(),
-            _ => storage::check(self, requests, stop),
-        }
-    }
-
-    fn provision(
-        &self,
-        request: &ProvisionRequest,
-        stop: &StopFlag,
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<Provisioned, Vec<Diagnostic>> {
-        storage::provision(self, request, stop, progress)
-    }
-
-    fn guest(&self, guest: &Guest) -> Option<Box<dyn Node + '_>> {
-        Some(Box::new(GuestNode::new(self, guest)?))
-    }
-
-    fn change(
-        &self,
-        token: &str,
-        change: StorageChange,
-        stop: &StopFlag,
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<(), Vec<Diagnostic>> {
-        storage::change(self, token, change, stop, progress)
-    }
-
-    fn tear_down(
-        &self,
-        tokens: &[String],
-        stop: &StopFlag,
-        progress: &mut dyn FnMut(&str),
-    ) -> Vec<TornDown> {
-        match tokens {
-            [] => Vec::new(),
-            _ => storage::tear_down(self, tokens, stop, progress),
-        }
-    }
-
-    fn clean(
-        &self,
-        dry_run: bool,
-        stop: &StopFlag,
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<Cleaned, Vec<Diagnostic>> {
-        storage::clean(self, dry_run, stop, progress)
     }
 }
 

@@ -85,7 +85,7 @@ pub enum RunnerError {
 pub type Later<'a, T> = Box<dyn FnOnce() -> T + 'a>;
 
 /// A host that can run trials. Several threads can have work done on it at the same time.
-pub trait Node: Sync {
+pub trait Node: StorageNode {
     /// Begins a session for this trial. The session sends `Hello` first and prepares nothing before
     /// [`Command::Prepare`]. The calling thread uses it; the session wakes that thread ([`thread::Thread::unpark`])
     /// when it has a message.
@@ -111,7 +111,10 @@ pub trait Node: Sync {
     /// Starts to examine files and devices, and changes nothing. Everything is unknown if the storage does not respond.
     /// The result is available soon after `stop` is set.
     fn examine<'a>(&'a self, wanted: Examination, stop: &'a StopFlag) -> Later<'a, Examined>;
+}
 
+/// A host on which storage can be made. By default, none can.
+pub trait StorageNode: Sync {
     /// What prevents making this storage: missing tools, permissions and space, and devices in use. Reports everything
     /// at once, and changes nothing.
     fn check_provision(&self, requests: &[ProvisionRequest], _stop: &StopFlag) -> Vec<Diagnostic> {
@@ -134,7 +137,7 @@ pub trait Node: Sync {
         Err(makes_nothing())
     }
 
-    /// The node within a virtual machine that [`Node::provision`] has started; `None`: it cannot be reached from here.
+    /// The node within a virtual machine that [`StorageNode::provision`] has started; `None`: it cannot be reached from here.
     fn guest(&self, _guest: &Guest) -> Option<Box<dyn Node + '_>> {
         None
     }

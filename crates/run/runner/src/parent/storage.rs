@@ -10,11 +10,13 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use iodyno_model::Diagnostic;
-use iodyno_storage::layers::{Cleaned, ProvisionRequest, Provisioned, StorageChange, TornDown};
+use iodyno_storage::layers::{
+    Cleaned, Guest, ProvisionRequest, Provisioned, StorageChange, TornDown,
+};
 
 use crate::parent::guest::{self, GuestNode};
 use crate::parent::process::{Connection, Launcher, NodeProcess, Report};
-use crate::parent::session::POLL;
+use crate::parent::session::{Node, POLL, StorageNode};
 use crate::protocol::{Command, Message, StorageAnswer, StorageWork};
 use crate::stop::StopFlag;
 
@@ -27,49 +29,101 @@ const BEGUN_AFTER_STOP: Duration = Duration::from_millis(2000);
 /// The longest wait for the helper's next message: longer than any command may take.
 const SILENCE: Duration = Duration::from_secs(2000);
 
-/// See [`crate::Node::check_provision`].
-pub(crate) fn check(
-    node: &dyn Launcher,
-    requests: &[ProvisionRequest],
-    stop: &StopFlag,
-) -> Vec<Diagnostic> {
-    let guests = |request: &&ProvisionRequest| request.provision.vm().is_some();
-    let unreachable = || node.in_guest(NAME, Path::new("")).is_none();
-    if let (Some(request), true) = (requests.iter().find(guests), unreachable()) {
-        let name = &request.configuration;
-        let message =
-            format!("configuration `{name}`: virtual machines cannot be made on this node");
-        return vec![Diagnostic::error(message).hint("leave `vm` out, or put it once in a target")];
+impl<L: Launcher> StorageNode for L {
+    fn check_provision(&self, requests: &[ProvisionRequest], stop: &StopFlag) -> Vec<Diagnostic> {
+        if requests.is_empty() {
+            return Vec::new();
+        }
+        let guests = |request: &&ProvisionRequest| request.provision.vm().is_some();
+        let unreachable = || self.in_guest(NAME, Path::new("")).is_none();
+        if let (Some(request), true) = (requests.iter().find(guests), unreachable()) {
+            let name = &request.configuration;
+            let message =
+                format!("configuration `{name}`: virtual machines cannot be made on this node");
+            let hint = "leave `vm` out, or put it once in a target";
+            return vec![Diagnostic::error(message).hint(hint)];
+        }
+        let work = StorageWork::Check(requests.to_vec());
+        let answer = |answer| match answer {
+            StorageAnswer::Checked(faults) => Some(Ok(faults)),
+            _ => None,
+        };
+        ask(self, work, stop, &mut |_| (), answer).unwrap_or_else(|faults| faults)
     }
-    let work = StorageWork::Check(requests.to_vec());
-    let answer = |answer| match answer {
-        StorageAnswer::Checked(faults) => Some(Ok(faults)),
-        _ => None,
-    };
-    ask(node, work, stop, &mut |_| (), answer).unwrap_or_else(|faults| faults)
-}
 
-/// See [`crate::Node::provision`].
-pub(crate) fn provision(
-    node: &dyn Launcher,
-    request: &ProvisionRequest,
-    stop: &StopFlag,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Provisioned, Vec<Diagnostic>> {
-    let owner = node.owner(&request.token).map_err(|fault| vec![fault])?;
-    let work = StorageWork::Provision(Box::new(request.clone()), owner);
-    let made = ask(node, work, stop, progress, |answer| match answer {
-        StorageAnswer::Provisioned(result) => Some(result),
-        _ => None,
-    })?;
-    if made.guests.is_empty() {
-        return Ok(made);
+    fn provision(
+        &self,
+        request: &ProvisionRequest,
+        stop: &StopFlag,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Provisioned, Vec<Diagnostic>> {
+        let owner = self.owner(&request.token).map_err(|fault| vec![fault])?;
+        let work = StorageWork::Provision(Box::new(request.clone()), owner);
+        let made = ask(self, work, stop, progress, |answer| match answer {
+            StorageAnswer::Provisioned(result) => Some(result),
+            _ => None,
+        })?;
+        if made.guests.is_empty() {
+            return Ok(made);
+        }
+        within_guests(self, request, made, stop, progress).map_err(|mut faults| {
+            let undone = self.tear_down(std::slice::from_ref(&request.token), stop, progress);
+            faults.extend(undone.into_iter().flat_map(|one| one.faults));
+            faults
+        })
     }
-    within_guests(node, request, made, stop, progress).map_err(|mut faults| {
-        let undone = tear_down(node, std::slice::from_ref(&request.token), stop, progress);
-        faults.extend(undone.into_iter().flat_map(|one| one.faults));
-        faults
-    })
+
+    fn guest(&self, guest: &Guest) -> Option<Box<dyn Node + '_>> {
+        Some(Box::new(GuestNode::new(self, guest)?))
+    }
+
+    fn change(
+        &self,
+        token: &str,
+        change: StorageChange,
+        stop: &StopFlag,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<(), Vec<Diagnostic>> {
+        let work = StorageWork::Change(token.to_owned(), change);
+        ask(self, work, stop, progress, |answer| match answer {
+            StorageAnswer::Changed(result) => Some(result),
+            _ => None,
+        })
+    }
+
+    fn tear_down(
+        &self,
+        tokens: &[String],
+        stop: &StopFlag,
+        progress: &mut dyn FnMut(&str),
+    ) -> Vec<TornDown> {
+        if tokens.is_empty() {
+            return Vec::new();
+        }
+        let work = StorageWork::TearDown(tokens.to_vec());
+        let answer = ask(self, work, stop, progress, |answer| match answer {
+            StorageAnswer::TornDown(ended) => Some(Ok(ended)),
+            _ => None,
+        });
+        let unknown = |faults: Vec<Diagnostic>| TornDown {
+            faults,
+            ..TornDown::default()
+        };
+        answer.unwrap_or_else(|faults| tokens.iter().map(|_| unknown(faults.clone())).collect())
+    }
+
+    fn clean(
+        &self,
+        dry_run: bool,
+        stop: &StopFlag,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Cleaned, Vec<Diagnostic>> {
+        let work = StorageWork::Clean { dry_run };
+        ask(self, work, stop, progress, |answer| match answer {
+            StorageAnswer::Cleaned(result) => Some(result),
+            _ => None,
+        })
+    }
 }
 
 /// Makes the layers above the virtual machines, in each of them.
@@ -91,9 +145,7 @@ fn within_guests(
             ]);
         };
         let named = |text: &str| format!("in {}: {text}", guest.name);
-        let inner = provision(&launcher, &request, stop, &mut |step| {
-            progress(&named(step))
-        });
+        let inner = launcher.provision(&request, stop, &mut |step| progress(&named(step)));
         let inner = inner.map_err(|faults| {
             let faults = faults.into_iter().map(|fault| Diagnostic {
                 message: named(&fault.message),
@@ -109,54 +161,6 @@ fn within_guests(
         }
     }
     Ok(made)
-}
-
-/// See [`crate::Node::change`].
-pub(crate) fn change(
-    node: &dyn Launcher,
-    token: &str,
-    change: StorageChange,
-    stop: &StopFlag,
-    progress: &mut dyn FnMut(&str),
-) -> Result<(), Vec<Diagnostic>> {
-    let work = StorageWork::Change(token.to_owned(), change);
-    ask(node, work, stop, progress, |answer| match answer {
-        StorageAnswer::Changed(result) => Some(result),
-        _ => None,
-    })
-}
-
-/// See [`crate::Node::tear_down`].
-pub(crate) fn tear_down(
-    node: &dyn Launcher,
-    tokens: &[String],
-    stop: &StopFlag,
-    progress: &mut dyn FnMut(&str),
-) -> Vec<TornDown> {
-    let work = StorageWork::TearDown(tokens.to_vec());
-    let answer = ask(node, work, stop, progress, |answer| match answer {
-        StorageAnswer::TornDown(ended) => Some(Ok(ended)),
-        _ => None,
-    });
-    let unknown = |faults: Vec<Diagnostic>| TornDown {
-        faults,
-        ..TornDown::default()
-    };
-    answer.unwrap_or_else(|faults| tokens.iter().map(|_| unknown(faults.clone())).collect())
-}
-
-/// See [`crate::Node::clean`].
-pub(crate) fn clean(
-    node: &dyn Launcher,
-    dry_run: bool,
-    stop: &StopFlag,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Cleaned, Vec<Diagnostic>> {
-    let work = StorageWork::Clean { dry_run };
-    ask(node, work, stop, progress, |answer| match answer {
-        StorageAnswer::Cleaned(result) => Some(result),
-        _ => None,
-    })
 }
 
 /// Has a helper process do the work, and waits for the answer that `expected` accepts.

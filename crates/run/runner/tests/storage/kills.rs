@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use iodyno_model::{FileSystemKind, Provision};
-use iodyno_runner::{Node, ProvisionRequest, StopFlag};
+use iodyno_runner::{ProvisionRequest, StopFlag, StorageNode};
 
 use crate::common::{alone, is_root, skip};
 use crate::layers::{LOOP, directory, file_system, image, node, plain, request, traces};

@@ -8,7 +8,9 @@ use iodyno_model::{
     DmTarget, FileSystemKind, FlakeyFault, Layer, Limits, MdLayer, MdLevel, Pinning, Provision,
     VdevGroup, ZfsLayer, ZfsOrigin,
 };
-use iodyno_runner::{LocalNode, Node, ProvisionRequest, Provisioned, StopFlag, StorageChange};
+use iodyno_runner::{
+    LocalNode, ProvisionRequest, Provisioned, StopFlag, StorageChange, StorageNode,
+};
 use iodyno_storage::layers::{TornDown, tear_down};
 
 use crate::common::{alone, is_root, run, skip};

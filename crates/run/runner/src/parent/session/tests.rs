@@ -363,6 +363,8 @@ impl Session for AheadSession<'_> {
     }
 }
 
+impl StorageNode for Ahead {}
+
 impl Node for Ahead {
     fn open(&self, plan: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError> {
         let hello = Message::Hello(self.hello.clone());
@@ -420,6 +422,8 @@ impl Session for Connecting {
         }
     }
 }
+
+impl StorageNode for Unconnected {}
 
 impl Node for Unconnected {
     fn open(&self, _: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError> {
