@@ -61,6 +61,55 @@ pub(super) fn faults(
     let Some((vm, above)) = provision.vm() else {
         return Vec::new();
     };
+    let mut faults = layout_faults(vm, above, below);
+    let mut fault = |message: String, hint: &str| {
+        faults.push(Diagnostic::error(message).hint(hint));
+    };
+    for command in vm.servers().filter(|command| !is_installed(host, command)) {
+        let program = server_program(command);
+        let message = format!("`{program}`, a server of the virtual machines, is not installed");
+        fault(
+            message,
+            "install it: Debian has the packages `virtiofsd` and `qemu-system-common` (`/usr/lib/qemu/virtiofsd`, `qemu-storage-daemon`)",
+        );
+    }
+    if disks_with_storage(vm, below / vm.guests.max(1) as usize).count() > VmDisk::MAX_SERVED
+        && vm.disk().interface == DiskInterface::VhostUserBlk
+    {
+        let most = VmDisk::MAX_SERVED;
+        let message = format!("a guest has at most {most} disks with `vhost-user-blk`");
+        fault(message, "lower `file.count`");
+    }
+    faults.extend(golden_faults(host, provision, vm.disk().origin));
+    faults.extend(host_faults(host, vm, mounts));
+    if let Some(image) = &vm.image {
+        faults.extend(vm_image::faults(host, image));
+        return faults;
+    }
+    // What is in the guest is not known without a kernel.
+    match kernel(host, vm).and_then(|kernel| ModuleTree::read(&kernel.modules)) {
+        Ok(tree) => {
+            let each = below / (vm.guests.max(1) as usize);
+            let mut modules = modules_of(vm, each, above);
+            if above.iter().any(is_zfs) && !(has_zfs(host, vm) && tree.has(ZFS)) {
+                let message = format!(
+                    "there is no OpenZFS for the guests' kernel {}",
+                    tree.release()
+                );
+                let hint = "build it with `make guest-zfs`, or put `zfs` below `vm`";
+                faults.push(Diagnostic::error(message).hint(hint));
+                modules.retain(|name| *name != ZFS);
+            }
+            let order = tree.load_order(&modules);
+            faults.extend(order.err().map(|error| diagnostic(&error)));
+        }
+        Err(error) => faults.push(diagnostic(&error)),
+    }
+    faults
+}
+
+/// What is wrong with the layers above, and with how the guests share what is below.
+fn layout_faults(vm: &VmLayer, above: &[Layer], below: usize) -> Vec<Diagnostic> {
     let mut faults = Vec::new();
     let mut fault = |message: String, hint: &str| {
         faults.push(Diagnostic::error(message).hint(hint));
@@ -94,25 +143,12 @@ pub(super) fn faults(
             fault(wrong.message, &wrong.hint);
         }
     }
-    for command in vm.servers() {
-        let program = server_program(command);
-        if !is_installed(host, command) {
-            let message =
-                format!("`{program}`, a server of the virtual machines, is not installed");
-            fault(
-                message,
-                "install it: Debian has the packages `virtiofsd` and `qemu-system-common` (`/usr/lib/qemu/virtiofsd`, `qemu-storage-daemon`)",
-            );
-        }
-    }
-    if disks_with_storage(vm, below / vm.guests.max(1) as usize).count() > VmDisk::MAX_SERVED
-        && vm.disk().interface == DiskInterface::VhostUserBlk
-    {
-        let most = VmDisk::MAX_SERVED;
-        let message = format!("a guest has at most {most} disks with `vhost-user-blk`");
-        fault(message, "lower `file.count`");
-    }
-    faults.extend(golden_faults(host, provision, vm.disk().origin));
+    faults
+}
+
+/// The programs, devices and memory that the host lacks.
+fn host_faults(host: &dyn Host, vm: &VmLayer, mounts: &Path) -> Vec<Diagnostic> {
+    let mut faults = Vec::new();
     let mut fault = |message: String, hint: &str| {
         faults.push(Diagnostic::error(message).hint(hint));
     };
@@ -149,29 +185,6 @@ pub(super) fn faults(
             Bytes(free)
         );
         fault(message, "lower `vm.memory` or `vm.guests`");
-    }
-    if let Some(image) = &vm.image {
-        faults.extend(vm_image::faults(host, image));
-        return faults;
-    }
-    // What is in the guest is not known without a kernel.
-    match kernel(host, vm).and_then(|kernel| ModuleTree::read(&kernel.modules)) {
-        Ok(tree) => {
-            let each = below / (vm.guests.max(1) as usize);
-            let mut modules = modules_of(vm, each, above);
-            if above.iter().any(is_zfs) && !(has_zfs(host, vm) && tree.has(ZFS)) {
-                let message = format!(
-                    "there is no OpenZFS for the guests' kernel {}",
-                    tree.release()
-                );
-                let hint = "build it with `make guest-zfs`, or put `zfs` below `vm`";
-                faults.push(Diagnostic::error(message).hint(hint));
-                modules.retain(|name| *name != ZFS);
-            }
-            let order = tree.load_order(&modules);
-            faults.extend(order.err().map(|error| diagnostic(&error)));
-        }
-        Err(error) => faults.push(diagnostic(&error)),
     }
     faults
 }
@@ -338,20 +351,35 @@ impl Making<'_> {
                 shared: vm.share.is_some(),
             });
         }
+        let release = own.map(|own| own.kernel.release);
+        let cpus = match vm.pinning.is_none() {
+            true => None,
+            false => marks.first().map(|mark| self.ops.cpus_of(mark)),
+        };
+        let facts = self.vm_facts(vm, each, (acceleration, why), release, cpus);
+        self.add_facts("vm", facts);
+        Ok(())
+    }
+
+    fn vm_facts(
+        &self,
+        vm: &VmLayer,
+        each: usize,
+        (acceleration, why): (Acceleration, Option<&str>),
+        kernel: Option<String>,
+        cpus: Option<String>,
+    ) -> Vec<(&'static str, String)> {
         let accelerated = match why {
             Some(why) => format!("{} ({why})", acceleration.name()),
             None => acceleration.name().to_owned(),
         };
         let mut facts = vec![("acceleration", accelerated)];
-        facts.extend(own.map(|own| ("kernel", own.kernel.release)));
+        facts.extend(kernel.map(|release| ("kernel", release)));
         if let Some(image) = &vm.image {
             let shown = format!("copy-on-write overlay of {}", image.path.display());
             facts.push(("image", shown));
         }
-        if !vm.pinning.is_none() {
-            let cpus = marks.first().map(|mark| self.ops.cpus_of(mark));
-            facts.extend(cpus.map(|cpus| ("server cpus", cpus)));
-        }
+        facts.extend(cpus.map(|cpus| ("server cpus", cpus)));
         if each > 0 {
             let disk = vm.disk();
             let cache = match disk.command {
@@ -373,8 +401,7 @@ impl Making<'_> {
             facts.extend(self.disk_file(vm.disk().origin).map(|file| ("file", file)));
         }
         facts.extend(vm.share.clone().map(|share| ("share", share)));
-        self.add_facts("vm", facts);
-        Ok(())
+        facts
     }
 
     /// Makes a folder for each guest in this one, and starts the servers that share them. Returns their sockets.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use iodyno_engine::{
-    BlocksPart, ClonePart, CloneSpec, OutputFiles, ReplayPart, SharedFlow, Simulated,
+    BlocksPart, ClonePart, CloneSpec, JobFile, OutputFiles, ReplayPart, SharedFlow, Simulated,
 };
 use iodyno_guard::create_output;
 use iodyno_host::{Roots, environment};
@@ -399,78 +399,13 @@ impl Shared<'_> {
         clone: &ResolvedClone,
         number: usize,
     ) -> Result<Waiting, Vec<Diagnostic>> {
-        let of_job = |fault| vec![faults::of_job(fault, job)];
-        let open = |how: &Opening<'_>| self.files.open(job, how, clone, &self.by_path);
-        let (mut create_only, mut places) = (false, Vec::new());
-        let (files, mut part) = match &job.work {
-            Work::Blocks(blocks) => {
-                create_only = blocks.files.create_only;
-                places = recorded_places(blocks, clone);
-                let mut part = BlocksPart {
-                    trial: seeds::trial_identity(&self.plan.key),
-                    recorded: self.recorder.expected(blocks, clone).map_err(of_job)?,
-                    iolog: None,
-                    service: None,
-                    replay: clone.replay.as_ref().map(|replay| ReplayPart {
-                        trace: Arc::clone(&replay.trace),
-                        files: replay.files.clone(),
-                    }),
-                };
-                let how = match &clone.replay {
-                    Some(_) => Opening::of_replay(blocks),
-                    None => Opening::of_blocks(blocks),
-                };
-                let mut files = open(&how)?;
-                part.service = self
-                    .shares
-                    .open(job, clone)
-                    .and_then(|share| match share {
-                        Some(share) => Ok(Some(share)),
-                        None => self.exports.connect(job, &clone.files, &mut files),
-                    })
-                    .map_err(|fault| vec![fault])?;
-                (files, ClonePart::Blocks(part))
-            }
-            Work::FileOperations(_) => {
-                let part = self.site.map(|site| site.part(clone.job, clone.clone));
-                let part = part.transpose().map_err(of_job)?.flatten();
-                let part = part.map_or_else(ClonePart::default, ClonePart::FileOperations);
-                (Vec::new(), part)
-            }
-            Work::SharedFiles(rule) => {
-                create_only = rule.create_only;
-                let files = open(&Opening::of_shared_files(rule))?;
-                let part = self
-                    .states
-                    .part(clone.job, job, rule, &clone.files, clone.seed);
-                (files, ClonePart::SharedFiles(part))
-            }
+        let (create_only, places) = match &job.work {
+            Work::Blocks(blocks) => (blocks.files.create_only, recorded_places(blocks, clone)),
+            Work::FileOperations(_) => (false, Vec::new()),
+            Work::SharedFiles(rule) => (rule.create_only, Vec::new()),
         };
-        let here = match self.plan.workload.in_virtual_time() {
-            true => VIRTUAL_START_NS,
-            false => clock::now(),
-        };
-        let epoch = job.logs.epoch_clock.map_or(Epoch::default(), |number| {
-            Epoch::of_clock(clock::numbered(number), here)
-        });
-        let priority = job.placement.priority().unwrap_or_default();
-        let logs = logs::create(&job.logs, priority, self.folder, number, epoch);
-        let logs = logs.and_then(|logs| {
-            let (Some(path), Work::Blocks(blocks)) = (&job.logs.iolog, &job.work) else {
-                return Ok(logs);
-            };
-            let path = iolog::path_of(path, self.folder, &mut self.iologs, number);
-            Ok(CloneLogs {
-                iolog: Some(Iolog::create(path, blocks, clone, self.folder)?),
-                ..logs
-            })
-        });
-        let logs = logs.map_err(|message| {
-            of_job(fault(
-                message,
-                "name another log, in a folder that can be written",
-            ))
-        })?;
+        let (files, mut part) = self.part_of(job, clone)?;
+        let logs = self.logs_of(job, clone, number)?;
         if let (ClonePart::Blocks(part), Some(iolog)) = (&mut part, &logs.iolog) {
             part.iolog = Some(Arc::clone(&iolog.queue));
         }
@@ -509,6 +444,88 @@ impl Shared<'_> {
             spec: (!create_only).then_some(spec),
             logs,
             places,
+        })
+    }
+
+    /// The open files of a clone, and what is specific to the kind of its work.
+    fn part_of(
+        &mut self,
+        job: &Arc<Job>,
+        clone: &ResolvedClone,
+    ) -> Result<(Vec<JobFile>, ClonePart), Vec<Diagnostic>> {
+        let of_job = |fault| vec![faults::of_job(fault, job)];
+        let open = |how: &Opening<'_>| self.files.open(job, how, clone, &self.by_path);
+        match &job.work {
+            Work::Blocks(blocks) => {
+                let mut part = BlocksPart {
+                    trial: seeds::trial_identity(&self.plan.key),
+                    recorded: self.recorder.expected(blocks, clone).map_err(of_job)?,
+                    iolog: None,
+                    service: None,
+                    replay: clone.replay.as_ref().map(|replay| ReplayPart {
+                        trace: Arc::clone(&replay.trace),
+                        files: replay.files.clone(),
+                    }),
+                };
+                let how = match &clone.replay {
+                    Some(_) => Opening::of_replay(blocks),
+                    None => Opening::of_blocks(blocks),
+                };
+                let mut files = open(&how)?;
+                part.service = self
+                    .shares
+                    .open(job, clone)
+                    .and_then(|share| match share {
+                        Some(share) => Ok(Some(share)),
+                        None => self.exports.connect(job, &clone.files, &mut files),
+                    })
+                    .map_err(|fault| vec![fault])?;
+                Ok((files, ClonePart::Blocks(part)))
+            }
+            Work::FileOperations(_) => {
+                let part = self.site.map(|site| site.part(clone.job, clone.clone));
+                let part = part.transpose().map_err(of_job)?.flatten();
+                let part = part.map_or_else(ClonePart::default, ClonePart::FileOperations);
+                Ok((Vec::new(), part))
+            }
+            Work::SharedFiles(rule) => {
+                let files = open(&Opening::of_shared_files(rule))?;
+                let states = &mut self.states;
+                let part = states.part(clone.job, job, rule, &clone.files, clone.seed);
+                Ok((files, ClonePart::SharedFiles(part)))
+            }
+        }
+    }
+
+    /// The logs of a clone; `number` counts the clones of all jobs from 1.
+    fn logs_of(
+        &mut self,
+        job: &Job,
+        clone: &ResolvedClone,
+        number: usize,
+    ) -> Result<CloneLogs, Vec<Diagnostic>> {
+        let here = match self.plan.workload.in_virtual_time() {
+            true => VIRTUAL_START_NS,
+            false => clock::now(),
+        };
+        let epoch = job.logs.epoch_clock.map_or(Epoch::default(), |number| {
+            Epoch::of_clock(clock::numbered(number), here)
+        });
+        let priority = job.placement.priority().unwrap_or_default();
+        let logs = logs::create(&job.logs, priority, self.folder, number, epoch);
+        let logs = logs.and_then(|logs| {
+            let (Some(path), Work::Blocks(blocks)) = (&job.logs.iolog, &job.work) else {
+                return Ok(logs);
+            };
+            let path = iolog::path_of(path, self.folder, &mut self.iologs, number);
+            Ok(CloneLogs {
+                iolog: Some(Iolog::create(path, blocks, clone, self.folder)?),
+                ..logs
+            })
+        });
+        logs.map_err(|message| {
+            let hint = "name another log, in a folder that can be written";
+            vec![faults::of_job(fault(message, hint), job)]
         })
     }
 }
