@@ -5,7 +5,7 @@
 
 use std::io::BufRead;
 
-use iodyno_model::{Frame, Outcome, Plan, RunId, TelemetryBatch, Trial, TrialKey, Workload};
+use iodyno_model::{Frame, Outcome, Plan, RunId, TelemetryBatch, Trial, TrialKey};
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, named_params, params};
 
 use super::liveness::Liveness;
@@ -199,46 +199,16 @@ fn merge(
     id: RunId,
     run: &RunLine,
 ) -> Result<ImportReport, OperationError> {
-    let known = known_run(transaction, id)?;
-    let mut longest = run.plan.clone();
-    let alias = match known {
-        None => insert_run(transaction, id, run)?,
+    let (alias, extended) = match known_run(transaction, id)? {
+        None => (insert_run(transaction, id, run)?, None),
         Some(alias) => {
             Liveness::of(store)?.refuse_live(transaction, id)?;
-            let stored: Plan = plan_without(&plan(store, transaction, id)?)?;
-            // The run may have been given another name in either store since the export; it keeps its name here.
-            longest.name.clone_from(&stored.name);
-            // Rounds may have been added as well.
-            longest.rounds = stored.rounds.max(run.plan.rounds);
-            if stored.looks.len() > longest.looks.len() {
-                longest.looks = stored.looks.clone();
-            }
-            // A rule may have ended a workload.
-            for (workload, stored) in longest.workloads.iter_mut().zip(&stored.workloads) {
-                let ended = [workload.rounds, stored.rounds].into_iter().flatten();
-                workload.rounds = ended.min();
-            }
-            let known = Plan {
-                rounds: longest.rounds,
-                looks: longest.looks.clone(),
-                workloads: stored
-                    .workloads
-                    .iter()
-                    .zip(&longest.workloads)
-                    .map(|(stored, longest)| Workload {
-                        rounds: longest.rounds,
-                        ..stored.clone()
-                    })
-                    .collect(),
-                ..stored
-            };
-            if !same_plan(&known, &longest)? {
+            let stored = plan_without(&plan(store, transaction, id)?)?;
+            let extended = extended(stored, &run.plan)?.ok_or_else(|| {
                 let text = format!("run {alias} has the same identity and another plan");
-                return Err(conflict(text));
-            }
-            // An exported run may lack the names.
-            longest = known;
-            alias
+                conflict(text)
+            })?;
+            (alias, Some(extended))
         }
     };
     let mut report = ImportReport {
@@ -246,7 +216,7 @@ fn merge(
             id,
             alias: alias as u64,
         },
-        new_run: known.is_none(),
+        new_run: extended.is_none(),
         trials_added: 0,
         trials_known: 0,
         frames_added: 0,
@@ -273,10 +243,36 @@ fn merge(
             }
         }
     }
-    if known.is_some() && report.trials_added > 0 {
-        adopt_progress(transaction, alias, run, &longest)?;
+    if let Some(plan) = extended
+        && report.trials_added > 0
+    {
+        adopt_progress(transaction, alias, run, &plan)?;
     }
     Ok(report)
+}
+
+/// The stored plan of a run with the progress of an export of that run. `None`: the export has another plan.
+fn extended(mut stored: Plan, exported: &Plan) -> Result<Option<Plan>, StoreError> {
+    // Rounds may have been added, and a rule may have ended a workload.
+    stored.rounds = stored.rounds.max(exported.rounds);
+    if exported.looks.len() >= stored.looks.len() {
+        stored.looks.clone_from(&exported.looks);
+    }
+    for (own, other) in stored.workloads.iter_mut().zip(&exported.workloads) {
+        own.rounds = [own.rounds, other.rounds].into_iter().flatten().min();
+    }
+    // The run may have been given another name in either store since the export; it keeps its name here.
+    let mut other = Plan {
+        name: stored.name.clone(),
+        rounds: stored.rounds,
+        looks: stored.looks.clone(),
+        ..exported.clone()
+    };
+    for (other, own) in other.workloads.iter_mut().zip(&stored.workloads) {
+        other.rounds = own.rounds;
+    }
+    // An exported run may lack the names.
+    Ok(same_plan(&stored, &other)?.then_some(stored))
 }
 
 /// Adopts the later end, the larger number of rounds and the looks of a run that was resumed in another store.
@@ -284,7 +280,7 @@ fn adopt_progress(
     transaction: &Transaction<'_>,
     alias: i64,
     run: &RunLine,
-    longest: &Plan,
+    plan: &Plan,
 ) -> Result<(), OperationError> {
     transaction.execute(
         "UPDATE runs SET state = ?2, ended_unix_ms = ?3, rounds = ?4, plan = ?5, planned = ?6
@@ -294,8 +290,8 @@ fn adopt_progress(
             word(&run.state)?,
             run.ended_unix_ms,
             run.rounds.unwrap_or(run.plan.rounds),
-            checked("the plan", longest)?,
-            longest.trials(run.rounds.unwrap_or(run.plan.rounds))
+            checked("the plan", plan)?,
+            plan.trials(run.rounds.unwrap_or(run.plan.rounds))
         ],
     )?;
     Ok(())
