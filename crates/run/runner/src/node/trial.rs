@@ -319,11 +319,11 @@ impl<'a> Trial<'a> {
 
     /// One day more than the sum of the durations of all jobs, ns.
     fn longest_virtual_ns(&self) -> u64 {
-        let asked = self.plan.workload.jobs.iter().map(|job| {
+        let requested = self.plan.workload.jobs.iter().map(|job| {
             let runtime = job.end.runtime.unwrap_or_default();
             [job.delay.max, job.end.ramp, runtime].map(|span| span.0)
         });
-        asked
+        requested
             .flatten()
             .chain([self.replayed_ns])
             .fold(MAX_VIRTUAL_NS, u64::saturating_add)

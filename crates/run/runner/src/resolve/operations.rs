@@ -18,13 +18,13 @@ pub(super) fn faults(
     folder: &Path,
     probe: &dyn Probe,
 ) -> Vec<Diagnostic> {
-    let mut told = Vec::new();
-    told.extend(of_folder(folder, probe));
+    let mut found = Vec::new();
+    found.extend(of_folder(folder, probe));
     let own = operations.faults().into_iter();
-    told.extend(own.map(|message| fault(message, DESCRIPTION)));
-    told.extend(of_shares(job, operations));
-    told.extend(of_end(job, operations));
-    told
+    found.extend(own.map(|message| fault(message, DESCRIPTION)));
+    found.extend(of_shares(job, operations));
+    found.extend(of_end(job, operations));
+    found
 }
 
 fn of_folder(folder: &Path, probe: &dyn Probe) -> Option<Diagnostic> {
@@ -98,7 +98,7 @@ fn in_a_cycle(operations: &Operations, name: &str) -> u64 {
 
 /// Missing or empty limits, and impossible rates.
 fn of_end(job: &Job, operations: &Operations) -> Vec<Diagnostic> {
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     let empties = operations.cycle.iter().any(|step| {
         matches!(
             &step.action,
@@ -108,24 +108,24 @@ fn of_end(job: &Job, operations: &Operations) -> Vec<Diagnostic> {
         )
     });
     match (job.end.runtime, job.end.ops) {
-        (None, None) if !empties => told.push(fault(
+        (None, None) if !empties => found.push(fault(
             "nothing limits it",
             "set a time or a number of cycles: `--duration` or `--max-ops`",
         )),
         (Some(runtime), _) if runtime.0 == 0 => {
-            told.push(fault("its duration is 0", "raise `--duration`"));
+            found.push(fault("its duration is 0", "raise `--duration`"));
         }
-        (_, Some(0)) => told.push(fault("its number of cycles is 0", "raise `--max-ops`")),
+        (_, Some(0)) => found.push(fault("its number of cycles is 0", "raise `--max-ops`")),
         _ => {}
     }
     let rate = job.pacing.ops_per_s;
     if !rate.is_finite() || rate < 0.0 {
-        told.push(fault(
+        found.push(fault(
             "its rate is not a positive number",
             "set `--rate` to a positive number",
         ));
     }
-    told
+    found
 }
 
 /// A clone and its share of its job's sets.

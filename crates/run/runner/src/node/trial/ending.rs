@@ -130,8 +130,8 @@ impl Trial<'_> {
                 .map(|path| stack::describe(path, &roots))
                 .collect()
         };
-        let (limit_ns, told) = (self.plan.stuck_after_ns, (self.control, self.messages));
-        StuckGuard::watch(limit_ns, true, told, describe, send)
+        let (limit_ns, ends) = (self.plan.stuck_after_ns, (self.control, self.messages));
+        StuckGuard::watch(limit_ns, true, ends, describe, send)
     }
 
     /// Notes on the files that remain on stuck storage, and the folder that is removed later.
