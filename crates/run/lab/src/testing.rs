@@ -18,7 +18,7 @@ use iodyno_model::{
 use iodyno_runner::{
     Command, EngineSupport, Event, Examination, Examined, Guest, Hello, Later, Message, Node,
     PROTOCOL, ProvisionRequest, Provisioned, RunnerError, Session, StopFlag, StorageChange,
-    TornDown, TrialEnd, Unsettled,
+    StorageNode, TornDown, TrialEnd, Unsettled,
 };
 
 use crate::interim::Judge;

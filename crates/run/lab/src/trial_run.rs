@@ -330,79 +330,8 @@ impl<'a> TrialRun<'a> {
         targets: &mut KnownTargets,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Vec<NodeEnd> {
-        let mut bound = BoundPlan {
-            protected: self.lab.store_files.clone(),
-            ..bind(self.plan, self.key)
-        };
-        bound.workload = self.loaded(&bound.workload);
         let lab = self.lab;
-        // Each node issues other ops: they may share storage.
-        let mut plans: Vec<(usize, BoundPlan)> = (self.workers.iter())
-            .map(|place| {
-                let seed = (*place as u64).wrapping_mul(GOLDEN_RATIO);
-                let seed = bound.seed.wrapping_add(seed);
-                let bound = match self.made_on(*place) {
-                    Some(made) => made.bind(bound.clone()),
-                    None => bound.clone(),
-                };
-                let node = u32::try_from(*place).unwrap_or(u32::MAX);
-                (
-                    *place,
-                    BoundPlan {
-                        seed,
-                        node,
-                        ..bound
-                    },
-                )
-            })
-            .collect();
-        // Virtual time is not that of a host.
-        let samples = bound.sampling.every_ns > 0 && !bound.workload.in_virtual_time();
-        if samples && self.in_guests() {
-            let mut host = sampling(&bound);
-            host.configuration.target = self.below();
-            // Servers under test are processes of the host.
-            for (_, guest) in &mut plans {
-                guest.sampling.processes.clear();
-                guest.sampling.stats.clear();
-            }
-            host.sampling.processes = bound.sampling.processes.clone();
-            let provision = self.plan.cell(self.key.cell).0.provision();
-            let mirror = |it: &&Layer| matches!(it, Layer::Mirror(_));
-            let mirror = provision.and_then(|it| it.layers.iter().find(mirror));
-            let mirror = mirror.map(|_| MirrorLayer::PROCESS);
-            let servers = provision.and_then(Provision::vm).into_iter();
-            let servers = servers.flat_map(|(vm, _)| vm.servers()).map(server_program);
-            let servers = servers.map(|program| program.rsplit('/').next().unwrap_or(program));
-            let mut own = Vec::new();
-            for name in std::iter::once(VmLayer::PROCESS)
-                .chain(mirror)
-                .chain(servers)
-            {
-                if !host.sampling.processes.iter().any(|other| other == name) {
-                    host.sampling.processes.push(name.to_owned());
-                    own.push(name.to_owned());
-                }
-            }
-            let hosts = self.workers.len()..self.nodes.len();
-            plans.extend(hosts.map(|place| {
-                let mut host = host.clone();
-                // Other runs can have processes with these names.
-                if let Some(made) = self.made.get(&self.nodes[place].host) {
-                    let own = own.iter().map(|name| (name.clone(), made.token.clone()));
-                    host.sampling.made_for.extend(own);
-                    host.sampling.stats.clone_from(&made.stats);
-                }
-                (place, host)
-            }));
-        } else if samples {
-            let sampled = lab.nodes.iter().enumerate();
-            let sampled = sampled.filter(|(_, node)| node.only_sampled);
-            let sampled: Vec<_> = sampled
-                .map(|(place, _)| (place, sampling(&bound)))
-                .collect();
-            plans.extend(sampled);
-        }
+        let plans = self.plans();
         let within: Vec<Box<dyn Node + '_>> = (self.made.iter())
             .flat_map(|(host, made)| made.nodes(lab.nodes[*host].node))
             .collect();
@@ -435,6 +364,73 @@ impl<'a> TrialRun<'a> {
         });
         let places = plans.iter().map(|(place, _)| Some(*place));
         places.zip(ends).collect()
+    }
+
+    /// The plans of the nodes that take part, with their places.
+    fn plans(&self) -> Vec<(usize, BoundPlan)> {
+        let mut bound = BoundPlan {
+            protected: self.lab.store_files.clone(),
+            ..bind(self.plan, self.key)
+        };
+        bound.workload = self.loaded(&bound.workload);
+        let worker = |place: &usize| {
+            let made = self.made_on(*place);
+            let bound = made.map_or_else(|| bound.clone(), |made| made.bind(bound.clone()));
+            // Each node issues other ops: they may share storage.
+            let seed = (*place as u64).wrapping_mul(GOLDEN_RATIO);
+            let plan = BoundPlan {
+                seed: bound.seed.wrapping_add(seed),
+                node: u32::try_from(*place).unwrap_or(u32::MAX),
+                ..bound
+            };
+            (*place, plan)
+        };
+        let mut plans: Vec<(usize, BoundPlan)> = self.workers.iter().map(worker).collect();
+        // Virtual time is not that of a host.
+        let samples = bound.sampling.every_ns > 0 && !bound.workload.in_virtual_time();
+        if samples && self.in_guests() {
+            // Servers under test are processes of the host.
+            for (_, guest) in &mut plans {
+                guest.sampling.processes.clear();
+                guest.sampling.stats.clear();
+            }
+            let hosts = self.workers.len()..self.nodes.len();
+            plans.extend(hosts.map(|place| (place, self.sampling_below(&bound, place))));
+        } else if samples {
+            let nodes = self.lab.nodes.iter().enumerate();
+            let sampled = nodes.filter(|(_, node)| node.only_sampled);
+            plans.extend(sampled.map(|(place, _)| (place, sampling(&bound))));
+        }
+        plans
+    }
+
+    /// The plan of the host of virtual machines at this place: it samples their servers.
+    fn sampling_below(&self, bound: &BoundPlan, place: usize) -> BoundPlan {
+        let mut host = sampling(bound);
+        host.configuration.target = self.below();
+        host.sampling.processes = bound.sampling.processes.clone();
+        let made = self.made.get(&self.nodes[place].host);
+        let provision = self.plan.cell(self.key.cell).0.provision();
+        let layers = provision.map_or(&[][..], |it| it.layers.as_slice());
+        let mirror = layers.iter().any(|it| matches!(it, Layer::Mirror(_)));
+        let servers = provision.and_then(Provision::vm).into_iter();
+        let servers = servers.flat_map(|(vm, _)| vm.servers()).map(server_program);
+        let servers = servers.map(|program| program.rsplit('/').next().unwrap_or(program));
+        let names = std::iter::once(VmLayer::PROCESS)
+            .chain(mirror.then_some(MirrorLayer::PROCESS))
+            .chain(servers);
+        for name in names {
+            if !host.sampling.processes.iter().any(|other| other == name) {
+                host.sampling.processes.push(name.to_owned());
+                // Other runs can have processes with this name.
+                let made_for = made.map(|made| (name.to_owned(), made.token.clone()));
+                host.sampling.made_for.extend(made_for);
+            }
+        }
+        if let Some(made) = made {
+            host.sampling.stats.clone_from(&made.stats);
+        }
+        host
     }
 
     /// The last frames of all nodes together, if each node that still sends frames has sent one since the last time.

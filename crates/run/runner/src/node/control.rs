@@ -202,7 +202,8 @@ mod tests {
 
     fn child() -> Command {
         let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "control::tests::released_output", "--nocapture"]);
+        let test = "node::control::tests::released_output";
+        child.args(["--exact", test, "--nocapture"]);
         child.env(CHILD, "1").stdin(Stdio::null());
         child
     }
