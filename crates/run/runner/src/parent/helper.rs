@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use iodyno_host::Owner;
@@ -15,7 +15,7 @@ use iodyno_storage::settle::Unsettled;
 
 use crate::files::operations::OrphanFolder;
 use crate::parent::process::{Launcher, NodeProcess, Report};
-use crate::parent::session::{Later, POLL, RunnerError};
+use crate::parent::session::{Later, RunnerError};
 use crate::protocol::{Command, Event, Examination, Examined, Hello, Message, PROTOCOL};
 use crate::stop::StopFlag;
 
@@ -198,30 +198,23 @@ impl HelperCall {
         let mut process = self
             .0
             .map_err(|error| NoAnswer::Failed(error.to_string()))?;
-        let answered = loop {
-            match process.reports.recv_timeout(POLL) {
-                Ok(Report::Message(message)) => {
-                    if let Some(answer) = answer(message) {
-                        break Ok(answer);
-                    }
-                }
-                Ok(_) | Err(RecvTimeoutError::Disconnected) => {
-                    break Err(Some(
-                        "the helper process ended without an answer".to_owned(),
-                    ));
-                }
-                Err(RecvTimeoutError::Timeout) if give_up() => {
-                    process.kill();
-                    break Err(None);
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-            }
+        let given_up = || match give_up() {
+            true => Err(()),
+            false => Ok(()),
         };
+        let answered = process.answer(answer, given_up);
+        if answered.is_err() {
+            process.kill();
+        }
         let exited = process.await_exit(AFTER_KILL);
-        answered.map_err(|why| match why {
-            Some(why) => NoAnswer::Failed(why),
-            None => NoAnswer::GivenUp((!exited).then(|| process.pid())),
-        })
+        match answered {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) => {
+                let why = "the helper process ended without an answer";
+                Err(NoAnswer::Failed(why.to_owned()))
+            }
+            Err(()) => Err(NoAnswer::GivenUp((!exited).then(|| process.pid()))),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use iodyno_model::printable::on_one_line;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::clock;
-use crate::parent::session::RunnerError;
+use crate::parent::session::{POLL, RunnerError};
 use crate::protocol::{self, Command, Message, PROTOCOL, ReadError};
 
 /// Starts the processes of a node. Each executes one trial or one other task, and speaks the protocol on its standard
@@ -236,6 +236,28 @@ impl NodeProcess {
     /// Its exit status, if it has exited.
     pub(crate) fn exited(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
+    }
+
+    /// Waits for the first message that `answer` accepts. Calls `waiting` after every other message and at least every
+    /// [`POLL`]; its error ends the wait. `None`: the process has ended without an answer.
+    pub(crate) fn answer<T, E>(
+        &self,
+        mut answer: impl FnMut(Message) -> Option<T>,
+        mut waiting: impl FnMut() -> Result<(), E>,
+    ) -> Result<Option<T>, E> {
+        loop {
+            match self.reports.recv_timeout(POLL) {
+                Ok(Report::Message(message)) => {
+                    let answered = answer(message);
+                    if answered.is_some() {
+                        return Ok(answered);
+                    }
+                }
+                Ok(_) | Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            waiting()?;
+        }
     }
 
     /// Waits for its exit, at most for this time. Returns whether it has exited.

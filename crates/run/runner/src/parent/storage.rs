@@ -4,9 +4,9 @@
 //! the parent waits only briefly. The helper is not killed, but continues to undo what it made, even after the parent
 //! has ended.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use iodyno_model::Diagnostic;
@@ -15,7 +15,7 @@ use iodyno_storage::layers::{
 };
 
 use crate::parent::guest::{self, GuestNode};
-use crate::parent::process::{Connection, Launcher, NodeProcess, Report};
+use crate::parent::process::{Connection, Launcher, NodeProcess};
 use crate::parent::session::{Node, POLL, StorageNode};
 use crate::protocol::{Command, Message, StorageAnswer, StorageWork};
 use crate::stop::StopFlag;
@@ -176,9 +176,23 @@ fn ask<T>(
     // Undoing begins even if the user has stopped the run.
     let begun_after_stop = stop.is_set();
     process.send(Command::Storage { work });
-    let mut last_message = Instant::now();
+    let last_message = Cell::new(Instant::now());
     let mut stopped: Option<Instant> = None;
-    let answer = loop {
+    let answer = |message| {
+        let Message::Storage { answer } = message else {
+            return None;
+        };
+        last_message.set(Instant::now());
+        match answer {
+            StorageAnswer::Told(what) => {
+                progress(&what);
+                None
+            }
+            answer => expected(answer),
+        }
+    };
+    let clean = || Connection::clean_command(node.connection());
+    let waiting = || {
         if stop.is_set() && stopped.is_none() {
             stopped = Some(Instant::now());
             process.send(Command::Abort);
@@ -187,38 +201,20 @@ fn ask<T>(
             true => BEGUN_AFTER_STOP,
             false => AFTER_STOP,
         };
-        if stopped.is_some_and(|since| since.elapsed() >= patience)
-            || last_message.elapsed() >= SILENCE
-        {
-            let message = format!(
-                "process {} continues to undo the storage, and then ends",
-                process.pid()
-            );
-            let clean = Connection::clean_command(node.connection());
-            let hint = format!("if it is killed, {clean} undoes the rest");
-            return Err(vec![Diagnostic::warning(message).hint(hint)]);
+        let silent = last_message.get().elapsed() >= SILENCE;
+        if !silent && stopped.is_none_or(|since| since.elapsed() < patience) {
+            return Ok(());
         }
-        match process.reports.recv_timeout(POLL) {
-            Ok(Report::Message(Message::Storage { answer })) => {
-                last_message = Instant::now();
-                match answer {
-                    StorageAnswer::Told(what) => progress(&what),
-                    answer => {
-                        if let Some(answer) = expected(answer) {
-                            break answer;
-                        }
-                    }
-                }
-            }
-            Ok(Report::Message(_)) | Err(RecvTimeoutError::Timeout) => {}
-            Ok(_) | Err(RecvTimeoutError::Disconnected) => {
-                let message = "the process that makes storage ended without an answer";
-                let clean = Connection::clean_command(node.connection());
-                let hint = format!("{clean} undoes what remains");
-                break Err(vec![Diagnostic::error(message).hint(hint)]);
-            }
-        }
+        let pid = process.pid();
+        let message = format!("process {pid} continues to undo the storage, and then ends");
+        let hint = format!("if it is killed, {} undoes the rest", clean());
+        Err(vec![Diagnostic::warning(message).hint(hint)])
     };
+    let answer = process.answer(answer, waiting)?.unwrap_or_else(|| {
+        let message = "the process that makes storage ended without an answer";
+        let hint = format!("{} undoes what remains", clean());
+        Err(vec![Diagnostic::error(message).hint(hint)])
+    });
     // It normally exits at once. Otherwise it is reaped when this process ends.
     process.await_exit(POLL);
     answer
