@@ -16,8 +16,7 @@ const LONGEST: u64 = 256;
 
 /// The records; `None` if neither `$XDG_STATE_HOME` nor `$HOME` has an absolute path.
 fn folder() -> Option<PathBuf> {
-    let devices = iodyno_host::state_folder(|name| std::env::var_os(name))?;
-    Some(devices.with_file_name("runs"))
+    Some(iodyno_host::state_folder()?.join("runs"))
 }
 
 /// Records that this user has begun a run. Without the record, the run can be resumed as that of another user.

@@ -58,7 +58,7 @@ impl Guard {
     }
 
     /// Uses the records in `folder` to recognise iodyno's own writes to devices, and updates them. Without records,
-    /// every device that is not blank is refused. See [`state_folder`](iodyno_host::state_folder).
+    /// every device that is not blank is refused. See [`device_records`](iodyno_host::device_records).
     #[must_use]
     pub fn with_records(self, folder: Option<PathBuf>) -> Guard {
         Guard {

@@ -28,10 +28,10 @@ impl StateFolders {
                 mounts: roots.root.join("run/iodyno"),
             });
         }
-        let devices = state_folder(lookup)?;
+        let state = state_folder_of(lookup)?;
         Some(StateFolders {
-            journals: devices.with_file_name("journal"),
-            mounts: devices.with_file_name("mounts"),
+            journals: state.join("journal"),
+            mounts: state.join("mounts"),
         })
     }
 
@@ -71,16 +71,25 @@ pub fn mirror_of_socket(name: &str) -> Option<&str> {
     name.strip_prefix(SOCKET.0)?.strip_suffix(SOCKET.1)
 }
 
-/// The folder of the records: `iodyno/devices` in `$XDG_STATE_HOME`, or in `~/.local/state`. `lookup` reads
-/// an environment variable. `None` if neither variable contains an absolute path.
-pub fn state_folder(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+/// The folder of this user's state: `iodyno` in `$XDG_STATE_HOME`, or in `~/.local/state`. `None` if neither `HOME` nor
+/// that variable contains an absolute path.
+pub fn state_folder() -> Option<PathBuf> {
+    state_folder_of(|name| std::env::var_os(name))
+}
+
+/// The folder of the records of devices that iodyno wrote, in [`state_folder`].
+pub fn device_records() -> Option<PathBuf> {
+    Some(state_folder()?.join("devices"))
+}
+
+fn state_folder_of(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let folder = |name| {
         let path = lookup(name).map(PathBuf::from);
         path.filter(|path| path.is_absolute())
     };
     folder("XDG_STATE_HOME")
         .or_else(|| folder("HOME").map(|home| home.join(".local/state")))
-        .map(|base| base.join("iodyno/devices"))
+        .map(|base| base.join("iodyno"))
 }
 
 #[cfg(test)]
@@ -90,15 +99,15 @@ mod tests {
     #[test]
     fn the_state_folder_is_absolute_or_absent() {
         let check = |variables: &[(&str, &str)], expected: Option<&str>| {
-            let found = state_folder(|name| {
+            let found = state_folder_of(|name| {
                 let found = variables.iter().find(|(key, _)| *key == name);
                 found.map(|(_, value)| OsString::from(value))
             });
             assert_eq!(found, expected.map(PathBuf::from), "{variables:?}");
         };
         let home = ("HOME", "/home/ada");
-        let at_home = Some("/home/ada/.local/state/iodyno/devices");
-        check(&[("XDG_STATE_HOME", "/s"), home], Some("/s/iodyno/devices"));
+        let at_home = Some("/home/ada/.local/state/iodyno");
+        check(&[("XDG_STATE_HOME", "/s"), home], Some("/s/iodyno"));
         check(&[("XDG_STATE_HOME", "s"), home], at_home);
         check(&[home], at_home);
         check(&[("HOME", "")], None);

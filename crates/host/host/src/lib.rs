@@ -25,7 +25,9 @@ mod threads;
 mod users;
 
 pub use environment::meminfo_bytes;
-pub use folders::{StateFolders, mirror_of_socket, socket_folder, socket_name, state_folder};
+pub use folders::{
+    StateFolders, device_records, mirror_of_socket, socket_folder, socket_name, state_folder,
+};
 pub use owner::{Owner, STEP_VARIABLE, boot_id, started_for};
 pub use process_stat::ProcessStat;
 pub use roots::{Roots, names, text};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use iodyno_guard::{Admitted, Guard, Intent, OpenFlags, Request};
-use iodyno_host::{StateFolders, state_folder};
+use iodyno_host::{StateFolders, device_records};
 use iodyno_model::Diagnostic;
 
 use crate::journal::{Journal, JournalError};
@@ -37,7 +37,7 @@ pub(super) fn on_this_host<T>(
     work(&Maker {
         host: &ThisHost::new(),
         folders,
-        records: state_folder(|name| std::env::var_os(name)),
+        records: device_records(),
         stop,
         progress,
     })

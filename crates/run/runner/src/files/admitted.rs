@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use iodyno_engine::JobFile;
 use iodyno_guard::{AdmitError, Admitted, Guard, Kind, OpenFlags, Request, WrittenDevice};
 use iodyno_host::space::{self, Need};
-use iodyno_host::{Roots, identity, state_folder};
+use iodyno_host::{Roots, device_records, identity};
 use iodyno_model::{
     Admission, Blocks, BoundPlan, Diagnostic, Engine, EngineKind, FileAdvice, FileState, Job,
     KnownTarget, Order, SharedFiles,
@@ -367,8 +367,7 @@ impl TrialFile {
 
 /// The guard of this host, with the records of iodyno's earlier writes to its devices.
 pub(crate) fn guard() -> Guard {
-    let records = state_folder(|name| std::env::var_os(name));
-    Guard::new(Roots::host()).with_records(records)
+    Guard::new(Roots::host()).with_records(device_records())
 }
 
 fn request<'a>(plan: &'a BoundPlan, wanted: &'a Wanted) -> Request<'a> {

@@ -124,9 +124,8 @@ fn without(regions: Vec<Region>, ranges: &[Range<u64>]) -> Vec<Region> {
 impl VerifyRecords {
     /// The records in `iodyno/verify` below `$XDG_STATE_HOME` or `~/.local/state`; `None` if neither is set.
     pub(crate) fn of_user() -> Option<VerifyRecords> {
-        let devices = state_folder(|name| std::env::var_os(name))?;
         Some(VerifyRecords {
-            folder: devices.with_file_name("verify"),
+            folder: state_folder()?.join("verify"),
         })
     }
 
