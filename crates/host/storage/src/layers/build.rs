@@ -9,7 +9,7 @@ use iodyno_model::{Diagnostic, FileSystemKind, Layer, Limits, Pinning, ZfsLayer,
 
 use super::action::{Action, TARGET};
 use super::host::{number_of, word};
-use super::host_ops::HostOps;
+use super::host_ops::{HostOps, cannot};
 use super::maker::admit;
 use super::making::{COMMAND, Making, SETUP, Storage, image_name};
 use super::mapped::DELAY_UNIT_NS;
@@ -185,12 +185,8 @@ impl Making<'_> {
     }
 
     fn directory(&mut self, path: &Path) -> Result<Storage, Diagnostic> {
-        let path = path.canonicalize().map_err(|error| {
-            Diagnostic::error(format!(
-                "cannot use the folder `{}`: {error}",
-                path.display()
-            ))
-        })?;
+        let found = path.canonicalize();
+        let path = found.map_err(|error| cannot("use the folder", path, &error))?;
         let path = path.join(format!("{TARGET}{}", self.request.token));
         // With image files in it, nothing else writes to it; those of a golden image are copied by commands.
         let layers = &self.request.provision.layers;
@@ -586,9 +582,8 @@ impl Making<'_> {
             other => other.paths().first().cloned().unwrap_or_default(),
         };
         (self.ops.progress)(&format!("random data in {}", path.display()));
-        fill::random_data(&path, bytes, self.ops.stop).map_err(|error| {
-            Diagnostic::error(format!("cannot fill `{}`: {error}", path.display()))
-        })
+        fill::random_data(&path, bytes, self.ops.stop)
+            .map_err(|error| cannot("fill", &path, &error))
     }
 
     /// What is known of a layer that was made.

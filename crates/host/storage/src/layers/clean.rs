@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::journal::{Journal, JournalError};
 
+use super::host_ops::cannot;
 use super::maker::Maker;
 use super::undo::{By, undo};
 
@@ -100,10 +101,9 @@ pub(super) fn remove_sockets(folder: &Path, dry_run: bool, cleaned: &mut Cleaned
             Ok(()) => cleaned.sockets.push(path),
             // Another process has removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => cleaned.faults.push(Diagnostic::error(format!(
-                "cannot remove the socket `{}`: {error}",
-                path.display()
-            ))),
+            Err(error) => cleaned
+                .faults
+                .push(cannot("remove the socket", &path, &error)),
         }
     }
 }

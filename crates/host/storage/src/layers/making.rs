@@ -10,7 +10,7 @@ use crate::journal::{Journal, not_recorded};
 
 use super::action::Action;
 use super::host::word;
-use super::host_ops::HostOps;
+use super::host_ops::{HostOps, cannot};
 use super::request::{Guest, ProvisionRequest};
 use super::settings::{current, keeping_others};
 
@@ -121,9 +121,8 @@ impl Making<'_> {
     ) -> Result<(), Diagnostic> {
         let now = match before {
             Some(before) => before,
-            None => current(self.ops.host, &path, device.as_deref()).map_err(|error| {
-                Diagnostic::error(format!("cannot read `{}`: {error}", path.display()))
-            })?,
+            None => current(self.ops.host, &path, device.as_deref())
+                .map_err(|error| cannot("read", &path, &error))?,
         };
         // If it was set before, the value from before that is restored.
         let mut steps = self.journal.steps.iter();

@@ -9,6 +9,7 @@ use iodyno_model::{Diagnostic, ExportUri, Layer, MirrorLayer, Pinning};
 
 use super::action::Action;
 use super::host::word;
+use super::host_ops::cannot;
 use super::making::{MAKE, Making, Storage};
 use super::served::SOCKET;
 
@@ -131,9 +132,8 @@ impl Making<'_> {
         self.serve(&command, mirror, &point, &file)?;
         self.started(mirror, legs, equal)?;
         // The server tells the unit of the mirror as the block size of its file system.
-        let unit = rustix::fs::statfs(&file).map_err(|error| {
-            Diagnostic::error(format!("cannot examine `{}`: {error}", file.display()))
-        })?;
+        let unit =
+            rustix::fs::statfs(&file).map_err(|error| cannot("examine", &file, &error.into()))?;
         let unit = u32::try_from(unit.f_bsize).unwrap_or(512);
         let sector = (unit > 512).then_some(unit);
         self.attach(&file, true, sector)

@@ -16,7 +16,7 @@ use crate::journal::{Header, Journal, Step};
 
 use super::action::Action;
 use super::host::{Host, word};
-use super::host_ops::HostOps;
+use super::host_ops::{HostOps, cannot};
 
 /// How often an export is repeated while zfs-fuse has open files, unless the run is to stop.
 const CLOSED: u32 = 600;
@@ -277,10 +277,7 @@ pub(crate) fn empty_caches(
         }
         Ok(())
     };
-    linked().map_err(|error| {
-        let message = format!("cannot link the devices in `{}`: {error}", links.display());
-        Diagnostic::error(message)
-    })?;
+    linked().map_err(|error| cannot("link the devices in", links, &error))?;
     let links = word(links)?;
     let mounted = |ops: &HostOps<'_>| {
         let mounts = mounts::own(ops.host.roots()).into_iter();
