@@ -19,7 +19,7 @@ use super::maker::{Maker, admit};
 use super::mapped::DELAY_UNIT_NS;
 use super::request::ProvisionRequest;
 use super::settings::sysctl_path;
-use super::tools::{kernel, tools};
+use super::tools::{kernel, not_installed, tools};
 use super::{mapped, served, throttle, vm, zfs};
 
 /// The smallest device or file of a ZFS pool, bytes.
@@ -196,13 +196,8 @@ impl Maker<'_> {
             let in_image =
                 place < above && provision.vm().is_some_and(|(vm, _)| vm.image.is_some());
             for (program, package) in tools(layer) {
-                if !in_image && self.host.program(program).is_none() {
-                    let message = format!(
-                        "`{program}`, which `{}` needs, is not installed",
-                        layer.kind()
-                    );
-                    let hint = format!("install it: Debian's package is `{package}`");
-                    faults.push(Diagnostic::error(message).hint(hint));
+                if !in_image {
+                    faults.extend(not_installed(self.host, program, layer.kind(), package));
                 }
             }
             if place >= above
@@ -356,9 +351,19 @@ impl Maker<'_> {
     fn pinning_faults(&self, pinning: &Pinning) -> Vec<Diagnostic> {
         let mut faults = Vec::new();
         let system = self.host.roots().sys.join("devices/system");
-        for (list, what, online, program) in [
-            (&pinning.cpus, "CPU", "cpu/online", "taskset"),
-            (&pinning.numa, "NUMA node", "node/online", "numactl"),
+        for (list, what, online, (program, package)) in [
+            (
+                &pinning.cpus,
+                "CPU",
+                "cpu/online",
+                ("taskset", "util-linux"),
+            ),
+            (
+                &pinning.numa,
+                "NUMA node",
+                "node/online",
+                ("numactl", "numactl"),
+            ),
         ] {
             let Some(list) = list else { continue };
             let there = text(system.join(online)).unwrap_or_default();
@@ -373,16 +378,7 @@ impl Maker<'_> {
                 let message = format!("the host has no {what} {number}{others}");
                 faults.push(Diagnostic::error(message).hint(format!("it has {there}")));
             }
-            if self.host.program(program).is_none() {
-                let package = if what == "CPU" {
-                    "util-linux"
-                } else {
-                    "numactl"
-                };
-                let message = format!("`{program}`, which `{list}` needs, is not installed");
-                let hint = format!("install it: Debian's package is `{package}`");
-                faults.push(Diagnostic::error(message).hint(hint));
-            }
+            faults.extend(not_installed(self.host, program, list, package));
         }
         faults
     }

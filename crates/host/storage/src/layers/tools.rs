@@ -3,7 +3,24 @@
 use std::path::PathBuf;
 
 use iodyno_host::Roots;
-use iodyno_model::{DmTarget, FileSystemKind, Layer, MdLevel};
+use iodyno_model::{Diagnostic, DmTarget, FileSystemKind, Layer, MdLevel};
+
+use super::host::Host;
+
+/// The fault that a program is missing which `user`, a layer or a key, needs. `package`: Debian's.
+pub(super) fn not_installed(
+    host: &dyn Host,
+    program: &str,
+    user: &str,
+    package: &str,
+) -> Option<Diagnostic> {
+    let missing = host.program(program).is_none();
+    missing.then(|| {
+        let message = format!("`{program}`, which `{user}` needs, is not installed");
+        let hint = format!("install it: Debian's package is `{package}`");
+        Diagnostic::error(message).hint(hint)
+    })
+}
 
 /// The programs that a layer runs, each with its Debian package.
 pub(super) fn tools(layer: &Layer) -> &'static [(&'static str, &'static str)] {

@@ -25,7 +25,7 @@ use super::host_ops::cause;
 use super::making::Making;
 use super::request::Guest;
 use super::served::{MAX_SOCKET_LEN, is_installed};
-use super::tools::tools;
+use super::tools::{not_installed, tools};
 use super::vm_image::{self, QEMU_IMG};
 use super::zfs;
 
@@ -156,11 +156,15 @@ fn host_faults(host: &dyn Host, vm: &VmLayer, mounts: &Path) -> Vec<Diagnostic> 
         let message = "virtual machines need a host of the architecture x86_64".to_owned();
         fault(message, "leave `vm` out");
     }
-    let program = Machine::PROGRAM;
-    if host.program(program).is_none() {
-        let message = format!("`{program}`, which `vm` needs, is not installed");
-        fault(message, "install it: Debian's package is `qemu-system-x86`");
-    }
+    faults.extend(not_installed(
+        host,
+        Machine::PROGRAM,
+        "vm",
+        "qemu-system-x86",
+    ));
+    let mut fault = |message: String, hint: &str| {
+        faults.push(Diagnostic::error(message).hint(hint));
+    };
     let kvm = host.roots().dev.join("kvm");
     if vm.accel == Acceleration::Kvm && !usable(&kvm) {
         let message = format!("`{}` cannot be used", kvm.display());
@@ -237,16 +241,16 @@ fn disks_with_storage(vm: &VmLayer, below: usize) -> impl Iterator<Item = usize>
 
 /// What is wrong with disks that are made of golden images.
 fn golden_faults(host: &dyn Host, provision: &Provision, origin: DiskOrigin) -> Vec<Diagnostic> {
-    let mut faults = Vec::new();
-    let mut fault = |message: &str, hint: &str| {
-        faults.push(Diagnostic::error(message).hint(hint));
-    };
-    for (message, hint) in provision.golden_faults() {
-        fault(&message, hint);
-    }
-    if origin == DiskOrigin::Clone && host.program(QEMU_IMG).is_none() {
-        let message = format!("`{QEMU_IMG}`, which `vm.disk.origin` needs, is not installed");
-        fault(&message, "install it: Debian's package is `qemu-utils`");
+    let found = provision.golden_faults().into_iter();
+    let found = found.map(|(message, hint)| Diagnostic::error(message).hint(hint));
+    let mut faults: Vec<Diagnostic> = found.collect();
+    if origin == DiskOrigin::Clone {
+        faults.extend(not_installed(
+            host,
+            QEMU_IMG,
+            "vm.disk.origin",
+            "qemu-utils",
+        ));
     }
     faults
 }

@@ -13,6 +13,7 @@ use super::action::{Action, TARGET};
 use super::host::{Host, word};
 use super::host_ops::cause;
 use super::making::{COMMAND, Making, PAUSE};
+use super::tools::not_installed;
 
 /// The program that makes overlays.
 pub(super) const QEMU_IMG: &str = "qemu-img";
@@ -62,11 +63,7 @@ pub(super) fn faults(host: &dyn Host, image: &VmImage) -> Vec<Diagnostic> {
         }
     }
     for (program, package) in [(QEMU_IMG, "qemu-utils"), (ssh::SSH, "openssh-client")] {
-        if host.program(program).is_none() {
-            let message = format!("`{program}`, which `vm.image` needs, is not installed");
-            let hint = format!("install it: Debian's package is `{package}`");
-            faults.push(Diagnostic::error(message).hint(hint));
-        }
+        faults.extend(not_installed(host, program, "vm.image", package));
     }
     faults
 }
