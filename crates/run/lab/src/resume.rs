@@ -257,7 +257,20 @@ pub(crate) fn resume_with(
     for (cell, node, environment) in ran_on(lab.store, &stored) {
         going.ran_on(cell, &node, &environment);
     }
-    for (key, state) in latest(&stored).filter(|(key, _)| key.round < wanted) {
+    let known = latest(&stored).filter(|(key, _)| key.round < wanted);
+    remember(known, &mut going, &plan, lab, observer);
+    Ok(going.carry_out(observer))
+}
+
+/// Takes over the stored trials of a run.
+fn remember(
+    known: impl Iterator<Item = (TrialKey, TrialState)>,
+    going: &mut Rounds<'_>,
+    plan: &Plan,
+    lab: &Lab<'_>,
+    observer: &mut dyn FnMut(Progress<'_>),
+) {
+    for (key, state) in known {
         let made = going.remember(key, state);
         if lab.stop.is_set() {
             continue;
@@ -280,7 +293,6 @@ pub(crate) fn resume_with(
             ))),
         }
     }
-    Ok(going.carry_out(observer))
 }
 
 /// The actions of a resumed run.

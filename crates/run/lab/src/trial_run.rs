@@ -579,36 +579,7 @@ impl<'a> TrialRun<'a> {
                 record.environment = Some(environment);
                 health
             }
-            Event::Frame(frame) => {
-                self.records[place].rebuilder.add(frame);
-                let frame = match name.is_empty() {
-                    true => frame.clone(),
-                    false => Frame {
-                        number: u32::try_from(self.frames.len()).unwrap_or(u32::MAX),
-                        node: name.clone(),
-                        ..frame.clone()
-                    },
-                };
-                // The frames of all nodes, each about one per second, are stored in one transaction. A node that sends
-                // another frame before all have sent one does not wait for them: they may be lost.
-                let before = match self.collected.contains(&place) {
-                    true => self.store_collected(),
-                    false => StoreHealth::Unchanged,
-                };
-                self.collected.insert(place);
-                let mut health = self.writer.frame(&frame);
-                if self.writer.collects && self.collected.len() == self.workers.len() {
-                    health = self.store_collected();
-                }
-                if matches!(health, StoreHealth::Unchanged) {
-                    health = before;
-                }
-                let mut counts = frame.clone();
-                counts.drop_histograms();
-                self.frames.push(counts);
-                self.records[place].last = Some(frame);
-                health
-            }
+            Event::Frame(frame) => self.keep_frame(place, frame),
             Event::Telemetry(batch) => match name.is_empty() {
                 true => self.keep_telemetry(batch),
                 false => {
@@ -624,6 +595,37 @@ impl<'a> TrialRun<'a> {
                 StoreHealth::Unchanged
             }
         }
+    }
+
+    fn keep_frame(&mut self, place: usize, frame: &Frame) -> StoreHealth {
+        self.records[place].rebuilder.add(frame);
+        let frame = match self.nodes[place].name.as_str() {
+            "" => frame.clone(),
+            name => Frame {
+                number: u32::try_from(self.frames.len()).unwrap_or(u32::MAX),
+                node: name.to_owned(),
+                ..frame.clone()
+            },
+        };
+        // The frames of all nodes, each about one per second, are stored in one transaction. A node that sends
+        // another frame before all have sent one does not wait for them: they may be lost.
+        let before = match self.collected.contains(&place) {
+            true => self.store_collected(),
+            false => StoreHealth::Unchanged,
+        };
+        self.collected.insert(place);
+        let mut health = self.writer.frame(&frame);
+        if self.writer.collects && self.collected.len() == self.workers.len() {
+            health = self.store_collected();
+        }
+        if matches!(health, StoreHealth::Unchanged) {
+            health = before;
+        }
+        let mut counts = frame.clone();
+        counts.drop_histograms();
+        self.frames.push(counts);
+        self.records[place].last = Some(frame);
+        health
     }
 
     fn store_collected(&mut self) -> StoreHealth {
