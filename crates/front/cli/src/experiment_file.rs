@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use iodyno_experiment::{Context as Reading, Experiment, is_experiment, read};
+use iodyno_experiment::{Context as Reading, Experiment, ReadyMade, is_experiment, read};
 use iodyno_fio::{Host, SystemHost};
 use iodyno_model::{
     Configuration, Diagnostic, FilePolicy, Layer, Observation, Place, Plan, PlannedNode, Provision,
@@ -14,6 +14,7 @@ use crate::args::{ExperimentArgs, Percent, RunArgs};
 use crate::configurations::{configurations, named_paths};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::fit::{fitting, in_new_folders};
 use crate::observations::usable_name;
 use crate::plan_flags::{destroyed, finished, working_folder};
 use crate::targets::{FoundPaths, node_paths, path_of};
@@ -40,11 +41,20 @@ pub(crate) fn experiment_text(files: &[PathBuf]) -> Result<Option<(&Path, String
     Ok(Some(found))
 }
 
-/// The text of a file that is an experiment. `None` also if it cannot be read: that is reported with the workloads.
+/// The text of a ready-made experiment, or of a file that is an experiment. `None` also if it cannot be read: that is
+/// reported with the workloads.
 fn text_of(file: &Path) -> Option<String> {
+    if let Some(found) = ready_made(file) {
+        return Some(found.text.to_owned());
+    }
     let toml = file.extension().is_some_and(|ending| ending == "toml");
     let text = toml.then(|| SystemHost.read(file).ok()).flatten()?;
     is_experiment(&text).then_some(text)
+}
+
+/// The ready-made experiment with this name. A file of this name takes precedence.
+pub(crate) fn ready_made(file: &Path) -> Option<&'static ReadyMade> {
+    ReadyMade::named(file.to_str()?).filter(|_| !file.exists())
 }
 
 /// The experiment in a file with these parameters, or its errors. `None`: it is not an experiment.
@@ -73,7 +83,10 @@ pub(crate) fn plan(
     context: &Context,
 ) -> Result<(Plan, FoundPaths, ExperimentArgs), Failure> {
     let folder = working_folder()?;
-    let (settings, mut faults) = parameters(&args.settings);
+    let (mut settings, mut faults) = parameters(&args.settings);
+    if ready_made(file).is_some_and(|it| it.fits) && nodes.is_empty() {
+        fit(&mut settings, &args.experiment, &folder, context)?;
+    }
     let source = file.display().to_string();
     let reading = Reading {
         source: &source,
@@ -128,6 +141,7 @@ pub(crate) fn plan(
     if replaced {
         faults.extend(dropped(&own, experiment.compare.as_deref(), &flags.places));
     }
+    let new_folders = replaced && own.iter().any(|it| it.provision().is_some());
     let own = if replaced { Vec::new() } else { own };
     let paths = match own.is_empty() {
         true => FoundPaths::look(named_paths(&flags.on, &folder), context)?,
@@ -148,10 +162,16 @@ pub(crate) fn plan(
         faults.push(Diagnostic::error(message).hint(hint));
     }
     let configurations = match own.is_empty() {
-        true => configurations(&flags.on, &folder, error).unwrap_or_else(|found| {
-            faults.extend(found);
-            Vec::new()
-        }),
+        true => {
+            let found = configurations(&flags.on, &folder, error).unwrap_or_else(|found| {
+                faults.extend(found);
+                Vec::new()
+            });
+            match new_folders {
+                true => in_new_folders(found, &paths),
+                false => found,
+            }
+        }
         false => {
             if !flags.on.is_empty() {
                 let message = "the experiment has its own configurations";
@@ -272,6 +292,27 @@ pub(crate) fn parameters(texts: &[String]) -> (Vec<(String, String)>, Vec<Diagno
         }
     }
     (found, faults)
+}
+
+/// Sets the parameters of a ready-made experiment that are not given so that its files fit the folders.
+fn fit(
+    settings: &mut Vec<(String, String)>,
+    flags: &ExperimentArgs,
+    folder: &Path,
+    context: &Context,
+) -> Result<(), Failure> {
+    let given = settings.iter().find(|(own, _)| own == "folder");
+    let paths = match (flags.on.is_empty(), given) {
+        (false, _) => named_paths(&flags.on, folder),
+        (true, Some((_, path))) => vec![folder.join(path)],
+        (true, None) => vec![folder.to_owned()],
+    };
+    for (name, value) in fitting(&FoundPaths::look_for_room(paths, context)?) {
+        if !settings.iter().any(|(own, _)| own == name) {
+            settings.push((name.to_owned(), value));
+        }
+    }
+    Ok(())
 }
 
 /// Whether nothing is made for a configuration, or only a folder.

@@ -15,6 +15,7 @@ mod experiment;
 mod experiment_file;
 mod failed_io;
 mod failure;
+mod fit;
 mod interleaved;
 mod logging;
 mod measure;
@@ -104,6 +105,7 @@ fn main() -> ExitCode {
         Command::Plot(args) => commands::plot(args, &context),
         Command::Export(args) => commands::export(args, &context),
         Command::Import(args) => commands::import(args, &context),
+        Command::Experiments(args) => commands::experiments(args, &context),
         Command::Check(args) => commands::check(args, &context),
         Command::Doctor(args) => commands::doctor(args, &context),
         Command::Clean(args) => commands::clean(args, &context),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use iodyno_lab::forecast;
 use iodyno_model::{Configuration, Diagnostic, Forecast, Plan, Target, Workload};
-use iodyno_runner::{Examination, FoundPath, StopFlag};
+use iodyno_runner::{Examination, FoundPath, Room, StopFlag};
 use iodyno_store::SqliteStore;
 
 use crate::context::Context;
@@ -18,14 +18,29 @@ pub(crate) struct FoundPaths(BTreeMap<PathBuf, Result<FoundPath, String>>);
 impl FoundPaths {
     /// Looks at these paths, on all nodes that work.
     pub(crate) fn look(paths: Vec<PathBuf>, context: &Context) -> Result<FoundPaths, Failure> {
-        FoundPaths::look_on(
-            paths.into_iter().map(NodePath::everywhere).collect(),
-            context,
-        )
+        let paths = paths.into_iter().map(NodePath::everywhere);
+        FoundPaths::examine(paths.collect(), false, context)
+    }
+
+    /// Looks at these paths, and at what the folders among them have room for.
+    pub(crate) fn look_for_room(
+        paths: Vec<PathBuf>,
+        context: &Context,
+    ) -> Result<FoundPaths, Failure> {
+        let paths = paths.into_iter().map(NodePath::everywhere);
+        FoundPaths::examine(paths.collect(), true, context)
     }
 
     /// Looks at these paths, each on its nodes.
     pub(crate) fn look_on(paths: Vec<NodePath>, context: &Context) -> Result<FoundPaths, Failure> {
+        FoundPaths::examine(paths, false, context)
+    }
+
+    fn examine(
+        paths: Vec<NodePath>,
+        with_room: bool,
+        context: &Context,
+    ) -> Result<FoundPaths, Failure> {
         if paths.is_empty() {
             return Ok(FoundPaths::default());
         }
@@ -39,6 +54,7 @@ impl FoundPaths {
                 let find: Vec<PathBuf> = own.map(|own| own.path.clone()).collect();
                 let wanted = Examination {
                     find: find.clone(),
+                    room_of_found: with_room,
                     ..Examination::default()
                 };
                 (node, find, node.node.examine(wanted, &stop))
@@ -65,6 +81,13 @@ impl FoundPaths {
     pub(crate) fn of(plan: &Plan, context: &Context) -> Result<FoundPaths, Failure> {
         let paths = node_paths(&plan.configurations, &plan.workloads);
         FoundPaths::look_on(paths, context)
+    }
+
+    /// What the folders have room for.
+    pub(crate) fn rooms(&self) -> impl Iterator<Item = Room> {
+        self.0
+            .values()
+            .filter_map(|found| found.as_ref().ok()?.room)
     }
 
     /// Why a path does not exist.

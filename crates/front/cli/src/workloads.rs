@@ -1,10 +1,13 @@
 //! Reads workloads: job files, and file-operation workloads by name or from TOML.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use iodyno_experiment::READY_MADE;
 use iodyno_experiment::fileops::{self as operations, Described, Overrides};
-use iodyno_fio::{Host, SystemHost, parse_files};
-use iodyno_model::{Diagnostic, Workload};
+use iodyno_fio::{Host, NAMED_JOBS, NamedJob, SystemHost, parse_files};
+use iodyno_model::printable::shell_path;
+use iodyno_model::{Diagnostic, Workload, closest};
 
 use crate::failure::reason;
 
@@ -84,6 +87,22 @@ pub(crate) fn settings(texts: &[String]) -> (Vec<Setting>, Vec<Diagnostic>) {
     (settings, faults)
 }
 
+/// Adds options of all workloads that no setting changes.
+pub(crate) fn set_where_absent(settings: &mut Vec<Setting>, options: Vec<(&str, String)>) {
+    for (key, value) in options {
+        if !settings
+            .iter()
+            .any(|own| iodyno_fio::replaces(&own.key, key))
+        {
+            settings.push(Setting {
+                workload: None,
+                key: key.to_owned(),
+                value,
+            });
+        }
+    }
+}
+
 /// A workload, or the file operations that it is made from.
 enum Found {
     Workload(Box<Workload>),
@@ -109,7 +128,8 @@ pub(crate) fn read_all(
     };
     let (mut suite, mut suite_files, mut all) = (Vec::new(), Vec::new(), Vec::new());
     for file in files {
-        if is_described(file) {
+        let job = named_job(file);
+        if job.is_none() && is_described(file) {
             match described(file) {
                 Ok(described) => {
                     all.push((file, Found::Described(suite.len())));
@@ -124,7 +144,14 @@ pub(crate) fn read_all(
         let own: Vec<(String, String)> = own
             .map(|setting| (setting.key.clone(), setting.value.clone()))
             .collect();
-        let parsed = parse_files(std::slice::from_ref(file), &own, &SystemHost);
+        let parsed = match (job, file.is_dir() || is_device(file)) {
+            (Some(job), _) => job.parsed(&own),
+            (None, true) => {
+                report(vec![not_a_file(file)]);
+                continue;
+            }
+            (None, false) => parse_files(std::slice::from_ref(file), &own, &SystemHost),
+        };
         report(parsed.diagnostics);
         all.extend(
             parsed
@@ -179,6 +206,27 @@ pub(crate) fn read_all(
     (workloads, faults)
 }
 
+/// The built-in job of reads or writes with this name. A file of this name takes precedence.
+pub(crate) fn named_job(file: &Path) -> Option<&'static NamedJob> {
+    NamedJob::named(file.to_str()?).filter(|_| !file.exists())
+}
+
+fn is_device(file: &Path) -> bool {
+    let kind = file.metadata().map(|found| found.file_type());
+    kind.is_ok_and(|kind| kind.is_block_device() || kind.is_char_device())
+}
+
+/// The error for a folder or device in place of a job file.
+fn not_a_file(path: &Path) -> Diagnostic {
+    let (what, path) = (
+        if path.is_dir() { "folder" } else { "device" },
+        shell_path(path),
+    );
+    Diagnostic::error(format!("`{path}` is a {what}, not a job file")).hint(format!(
+        "`iodyno run disk --on {path}` measures it; `iodyno fs list` lists other workloads"
+    ))
+}
+
 /// Names a workload by its path if another one has the same name.
 fn named_apart(workload: Workload, file: &Path, others: &[Workload]) -> Workload {
     match others.iter().any(|other| other.name == workload.name) {
@@ -213,9 +261,13 @@ pub(crate) fn described(file: &Path) -> Result<Described, Vec<Diagnostic>> {
         };
     }
     operations::named(&shown).ok_or_else(|| {
-        let hint = match operations::suggest(&shown) {
-            Some(near) => format!("did you mean `{near}`? `iodyno fs list` lists the names"),
-            None => "`iodyno fs list` lists the names".to_owned(),
+        let jobs = NAMED_JOBS.iter().map(|job| job.name);
+        let known = jobs.chain(READY_MADE.iter().map(|it| it.name));
+        let near = operations::suggest(&shown).or(closest(&shown, known).map(str::to_owned));
+        let lists = "`iodyno fs list` and `iodyno experiments` list the names";
+        let hint = match near {
+            Some(near) => format!("did you mean `{near}`? {lists}"),
+            None => lists.to_owned(),
         };
         let message = match is_name(file) {
             true => format!("there is no file and no workload named `{shown}`"),

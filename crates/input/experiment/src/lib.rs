@@ -15,6 +15,7 @@ mod nodes;
 mod page;
 mod params;
 mod read;
+mod ready;
 mod schema;
 mod simulated;
 mod workloads;
@@ -26,6 +27,7 @@ use iodyno_units::Nanos;
 
 pub use page::{keys, reference_markdown};
 pub use read::{Context, is_experiment, read};
+pub use ready::{READY_MADE, ReadyMade};
 pub use schema::schema;
 
 /// An experiment: the parts of a plan, and the settings of the file. `None` means the default.

@@ -16,6 +16,7 @@ mod finish;
 mod flags;
 mod help;
 mod host;
+mod named;
 mod number;
 mod options;
 mod output;
@@ -34,6 +35,7 @@ pub use compatibility::compatibility_markdown;
 pub use engines::backend;
 pub use flags::{OwnFlags, honoured_flags};
 pub use host::{Host, SystemHost};
+pub use named::{NAMED_JOBS, NamedJob};
 pub use number::{NumberError, Size, TimeUnit, size, time};
 pub use options::{
     fields_of_option, has_fixed_form, honoured_options, ignored_option, option_names,

@@ -11,6 +11,7 @@ mod csv;
 pub mod diagnostic;
 mod digits;
 pub mod doctor;
+pub mod experiments;
 pub mod explain;
 #[cfg(feature = "charts")]
 pub mod figure;

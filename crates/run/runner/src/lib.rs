@@ -37,7 +37,7 @@ pub use parent::ssh::SshNode;
 pub use probe::{HostProbe, PathKind, Probe};
 pub use protocol::{
     Command, EngineSupport, Event, Examination, Examined, FoundPath, Hello, Message, PROTOCOL,
-    StorageAnswer, StorageWork, TrialEnd,
+    Room, StorageAnswer, StorageWork, TrialEnd,
 };
 pub use resolve::resolved::{FileKind, Resolved, ResolvedClone, ResolvedFile};
 pub use resolve::{made_up_name, placed_names, resolve};

@@ -196,6 +196,9 @@ pub struct Examination {
     pub describe: Vec<PathBuf>,
     /// Paths to be found.
     pub find: Vec<PathBuf>,
+    /// Whether to find out what the folders among them have room for, see [`Room`].
+    #[serde(default)]
+    pub room_of_found: bool,
     /// Trials whose targets the guard checks.
     pub forecast: Vec<BoundPlan>,
     /// Trials of one run whose space is checked.
@@ -225,6 +228,18 @@ pub struct FoundPath {
     pub path: PathBuf,
     /// Whether it is a folder.
     pub folder: bool,
+    /// What a folder has room for, if that was asked.
+    #[serde(default)]
+    pub room: Option<Room>,
+}
+
+/// What a folder has room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Room {
+    /// Free space for this user, bytes.
+    pub free: u64,
+    /// Whether its file system refuses direct I/O.
+    pub buffered_only: bool,
 }
 
 /// The identity and the capabilities of a node.

@@ -25,7 +25,7 @@ pub(crate) enum FsCommand {
     Run(Box<FsRunArgs>),
 }
 
-/// List the built-in workloads with the space and files that each needs.
+/// List the built-in workloads: file operations with the space and files that each needs, reads and writes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,7 +37,7 @@ pub(crate) struct FsListArgs {
     pub(crate) json: bool,
 }
 
-/// Print a workload as TOML, as a starting point for your own.
+/// Print a workload as a starting point for your own: TOML, or a job file for reads and writes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

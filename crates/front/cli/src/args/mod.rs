@@ -51,7 +51,7 @@ pub(crate) use stored::{
     CompareArgs, CompareFormat, DeleteArgs, ExplainArgs, ExplainFormat, ExportArgs, ExportFormat,
     FailOn, Format, HistoryArgs, ImportArgs, ListArgs, NameArgs, ShowArgs, UnitChoice,
 };
-pub(crate) use tools::{CheckArgs, CleanArgs, CompletionsArgs, ManArgs, NodeArgs};
+pub(crate) use tools::{CheckArgs, CleanArgs, CompletionsArgs, ExperimentsArgs, ManArgs, NodeArgs};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -61,6 +61,9 @@ const STYLES: Styles = Styles::styled()
 
 const EXAMPLES: &str = "\
 Examples:
+  iodyno run disk --on .                  Measure a disk or folder in less than a minute
+  iodyno run randread --on ext4=/mnt/e --on xfs=/mnt/x
+                                          Compare two folders in interleaved rounds
   iodyno run job.fio --on /mnt/data       Run a fio job file in a folder
   iodyno fio --name=t --rw=randread --size=1g --runtime=10
                                           Use fio's command line
@@ -69,8 +72,7 @@ Examples:
   iodyno fileio --file-total-size=1G prepare
   iodyno fileio --file-total-size=1G --file-test-mode=rndrw run
                                           Use sysbench's command line
-  iodyno run job.fio --on ext4=/mnt/e --on xfs=/mnt/x
-                                          Compare two folders in interleaved rounds
+  iodyno experiments                      List the ready-made experiments
   iodyno list                             List the stored runs
   iodyno show last                        Show the last run
   iodyno compare last                     Compare the configurations of the last run
@@ -154,6 +156,7 @@ pub(crate) enum Command {
     Plot(PlotArgs),
     Export(ExportArgs),
     Import(ImportArgs),
+    Experiments(ExperimentsArgs),
     Check(CheckArgs),
     Doctor(DoctorArgs),
     Watch(WatchArgs),

@@ -17,6 +17,7 @@ use super::{ExperimentArgs, NodesArgs};
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
+  iodyno run disk --on .                  Measure a disk or folder in less than a minute
   iodyno run job.fio                      Use the paths in the job file
   iodyno run job.fio --on ext4=/mnt/e --on xfs=/mnt/x
                                           Compare two folders in at least ten rounds
@@ -24,7 +25,7 @@ Examples:
                                           Compare two workloads in one folder, and measure the noise
   iodyno run job.fio --on a=/a --on b=/b --stop-width 3% --max-time 2h
                                           Run until the intervals are narrow, for at most two hours
-  iodyno run experiments/quickstart.toml  Run an experiment; see docs/experiments.md
+  iodyno run quickstart                   Run a ready-made experiment; see docs/experiments.md
   iodyno run job.fio --node a=ssh://10.0.0.1 --node b=ssh://10.0.0.2 --on data=/mnt/data
                                           Run on two hosts at the same instant
   iodyno run job.fio --node a=vm:linux --node b=vm:linux --on disk=/dev/vda
@@ -40,8 +41,8 @@ Examples:
 A device that contains data is written only with `--destroy`, unless iodyno wrote that data. A device
 that is mounted, used as swap, or part of an array, pool or mapping is never written.")]
 pub(crate) struct RunArgs {
-    /// Job files in fio's format, names from `iodyno fs list`, file-operation workloads in TOML, or one experiment in
-    /// TOML.
+    /// Job files in fio's format, names from `iodyno fs list`, file-operation workloads in TOML, or one experiment: a
+    /// name from `iodyno experiments`, or a file in TOML.
     #[arg(required_unless_present = "resume", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
 

@@ -1,4 +1,4 @@
-//! Flags of `check`, `clean`, `man` and `completions`.
+//! Flags of `check`, `experiments`, `clean`, `man` and `completions`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,6 +26,26 @@ pub(crate) struct CheckArgs {
 
     /// Print the problems as JSON.
     #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// List the ready-made experiments, or print one.
+///
+/// `iodyno run NAME` runs one; `--set folder=PATH` selects where. Print one as a starting point for your own.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  iodyno experiments                      List them
+  iodyno experiments zfs-vs-ext4 > mine.toml
+                                          Print one
+  iodyno run disk --on .                  Run one")]
+pub(crate) struct ExperimentsArgs {
+    /// The experiment to print.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Print the list as JSON.
+    #[arg(long, conflicts_with = "name")]
     pub(crate) json: bool,
 }
 

@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use iodyno_experiment::fileops::{self as operations, Overrides};
+use iodyno_fio::{NAMED_JOBS, NamedJob};
 use iodyno_lab::Progress;
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{Configuration, Diagnostic, Plan, Target};
+use iodyno_report::experiments;
 use iodyno_report::fsbench::{self, ListRow, Live};
 use iodyno_runner::Event;
 
@@ -25,7 +27,7 @@ use crate::rounds::doubts;
 use crate::screen::write_out;
 use crate::targets::FoundPaths;
 use crate::trials::{Drawn, has_figures};
-use crate::workloads::{described, is_described, read_all, settings};
+use crate::workloads::{described, is_described, named_job, read_all, settings};
 
 /// Lists, shows or runs file-operation workloads.
 pub(crate) fn fs(args: &FsArgs, context: &Context) -> Result<Exit, Failure> {
@@ -57,12 +59,29 @@ fn list(args: &FsListArgs, context: &Context) -> Result<Exit, Failure> {
         .collect();
     write_out(match args.json {
         true => fsbench::list_json(&rows),
-        false => fsbench::list(&rows, context.style_out()),
+        false => {
+            let style = context.style_out();
+            let jobs: Vec<experiments::ListRow> = NAMED_JOBS.iter().map(job_row).collect();
+            let title = "Reads and writes, for `iodyno run NAME --on PATH`:";
+            fsbench::list(&rows, style) + "\n" + &experiments::list(title, &jobs, style)
+        }
     })?;
     Ok(Exit::Fine)
 }
 
+fn job_row(job: &NamedJob) -> experiments::ListRow {
+    experiments::ListRow {
+        name: job.name.to_owned(),
+        about: job.about.to_owned(),
+        ..experiments::ListRow::default()
+    }
+}
+
 fn show(args: &FsShowArgs) -> Result<Exit, Failure> {
+    if let Some(job) = named_job(args.name.as_ref()) {
+        write_out(job.text)?;
+        return Ok(Exit::Fine);
+    }
     let described = described(args.name.as_ref()).map_err(Failure::input)?;
     write_out(operations::write(&described))?;
     Ok(Exit::Fine)

@@ -6,6 +6,7 @@ mod compare;
 mod completions;
 mod delete;
 mod doctor;
+mod experiments;
 mod explain;
 mod export;
 #[cfg(feature = "fileserver")]
@@ -34,6 +35,7 @@ pub(crate) use compare::{closing, compare, exit_of, judge, result_text, searches
 pub(crate) use completions::completions;
 pub(crate) use delete::{delete, name};
 pub(crate) use doctor::doctor;
+pub(crate) use experiments::experiments;
 pub(crate) use explain::{explain, reasons};
 pub(crate) use export::export;
 pub(crate) use fileio::fileio;

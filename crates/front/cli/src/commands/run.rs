@@ -1,10 +1,13 @@
 //! `iodyno run`: runs workloads on targets, prints and stores the results.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use iodyno_experiment::fileops::Overrides;
 use iodyno_lab::{Permission, Progress};
-use iodyno_model::{Configuration, Diagnostic, FindingKind, Forecast, Plan, PlannedNode, Severity};
+use iodyno_model::{
+    Configuration, Diagnostic, FindingKind, Forecast, Fresh, Plan, PlannedNode, Severity,
+};
 use iodyno_report::json::Schedule;
 use iodyno_store::Store;
 
@@ -16,6 +19,7 @@ use crate::exit::Exit;
 use crate::experiment::{Begin, RunObserver, commands_allowed, resume_failure, unmet_destroys};
 use crate::experiment_file::{self, experiment_text};
 use crate::failure::Failure;
+use crate::fit::{fitting, in_new_folders};
 use crate::measure::{ResultOutput, measure};
 use crate::nodes::planned;
 use crate::plan_flags::{destroyed, finished, working_folder};
@@ -27,7 +31,7 @@ use crate::screen::write_out;
 use crate::targets::{FoundPaths, foresee, obstacles};
 use crate::trials::{Drawn, has_figures};
 use crate::vm_nodes::{self, on_guests};
-use crate::workloads::{read_all, settings};
+use crate::workloads::{named_job, read_all, set_where_absent, settings};
 
 /// Starts a run, resumes one, or prints the plan.
 pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
@@ -245,27 +249,48 @@ fn plan(
 ) -> Result<(Plan, FoundPaths), Failure> {
     let folder = working_folder()?;
     let experiment = &args.experiment;
-    let (settings, mut faults) = settings(&args.settings);
+    let (mut settings, mut faults) = settings(&args.settings);
+    let built_in = args.files.iter().all(|file| named_job(file).is_some());
+    let here = [OsString::from("here=.")];
+    let on = match experiment.on.as_slice() {
+        [] if built_in => &here,
+        on => on,
+    };
     let (nodes, paths, found) = if vm_nodes::any(&nodes) {
-        let found = on_guests(&nodes, &experiment.on, &folder);
+        let found = on_guests(&nodes, on, &folder);
         (Vec::new(), FoundPaths::default(), found)
     } else {
         context.connect(&nodes, args.nodes.node_binary.as_deref())?;
-        let paths = FoundPaths::look(named_paths(&experiment.on, &folder), context)?;
+        let paths = named_paths(on, &folder);
+        let paths = match built_in {
+            true => FoundPaths::look_for_room(paths, context)?,
+            false => FoundPaths::look(paths, context)?,
+        };
         // A dry run reports missing paths as a run would.
         let error = |path: &Path| paths.error(path).filter(|_| !experiment.dry_run);
-        let found = configurations(&experiment.on, &folder, error);
+        let found = configurations(on, &folder, error);
         (nodes, paths, found)
     };
     let configurations = found.unwrap_or_else(|found| {
         faults.extend(found);
         Vec::new()
     });
+    let configurations = match built_in {
+        true => in_new_folders(configurations, &paths),
+        false => configurations,
+    };
+    if built_in {
+        set_where_absent(&mut settings, fitting(&paths));
+    }
     let (workloads, found) = read_all(&args.files, &settings, Overrides::default());
     faults.extend(found);
     let plan = Plan {
         nodes,
         destroy: destroyed(args, &folder),
+        fresh: match built_in {
+            true => Fresh::Experiment,
+            false => Fresh::default(),
+        },
         ..Plan::new("", configurations, workloads)
     };
     Ok((finished(plan, faults, experiment, context)?, paths))

@@ -12,6 +12,7 @@ use crate::harness::{Done, Home, Running, alive, children, processes, root, skip
 
 /// An experiment and its settings.
 const REDUCED: &[(&str, &[&str])] = &[
+    ("disk", &["size=4m", "duration=100ms"]),
     ("quickstart", &["size=4m", "duration=100ms", "direct=0"]),
     ("virtiofs-suite", &["size=1m", "runtime=100ms"]),
     ("dispatch-policies", &["size=1m", "runtime=100ms"]),

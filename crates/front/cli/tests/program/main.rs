@@ -2,6 +2,7 @@
 //!
 //! One test binary, so that it is linked once. Each module tests one aspect of the program.
 
+mod built_in;
 mod bundles;
 mod check;
 mod docs;

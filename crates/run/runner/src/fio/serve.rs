@@ -419,6 +419,7 @@ impl Session<'_> {
             Ok(kind) => Ok(FoundPath {
                 path: path.to_owned(),
                 folder: kind == "folder",
+                room: None,
             }),
             Err(PrepareError::Unprepared(faults) | PrepareError::Refused(faults)) => {
                 let messages = faults.into_iter().map(|fault| fault.message);

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use iodyno_engine::trace::TracedOp;
 use iodyno_host::{Roots, identity, space, stack};
 use iodyno_model::{BoundPlan, Diagnostic, Forecast, Job, KnownTarget};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::files::exports;
 use crate::files::operations::Site;
@@ -13,7 +15,7 @@ use crate::files::requirements::{self, Wanted};
 use crate::files::shares;
 use crate::files::{Files, room_needed};
 use crate::probe::HostProbe;
-use crate::protocol::{Examination, Examined, FoundPath};
+use crate::protocol::{Examination, Examined, FoundPath, Room};
 use crate::resolve::resolve;
 use crate::resolve::resolved::{FileKind, Resolved};
 
@@ -38,18 +40,23 @@ pub(crate) fn examine(wanted: Examination) -> Examined {
     Examined {
         targets: targets.collect(),
         stacks: stacks.map(|path| stack::describe(path, &roots)).collect(),
-        found: wanted.find.iter().map(|path| found(path)).collect(),
+        found: (wanted.find.iter())
+            .map(|path| found(path, wanted.room_of_found))
+            .collect(),
         forecasts: wanted.forecast.iter().map(forecast).collect(),
         shortages: shortages(&wanted.room),
     }
 }
 
-fn found(path: &Path) -> Result<FoundPath, String> {
+/// `with_room`: a temporary file without a name is opened in a folder, to find out about direct I/O.
+fn found(path: &Path, with_room: bool) -> Result<FoundPath, String> {
     let found = path.canonicalize().and_then(|resolved| {
         let folder = resolved.metadata()?.is_dir();
+        let room = (folder && with_room).then(|| room(&resolved)).transpose()?;
         Ok(FoundPath {
             path: resolved,
             folder,
+            room,
         })
     });
     if let Ok(found) = &found
@@ -61,6 +68,16 @@ fn found(path: &Path) -> Result<FoundPath, String> {
         let text = error.to_string();
         // Without the number that the standard library appends.
         text.split(" (os error ").next().unwrap_or(&text).to_owned()
+    })
+}
+
+fn room(folder: &Path) -> std::io::Result<Room> {
+    let space = rustix::fs::statvfs(folder)?;
+    let nameless = OFlags::TMPFILE | OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(folder, nameless, Mode::RUSR | Mode::WUSR);
+    Ok(Room {
+        free: space.f_bavail.saturating_mul(space.f_frsize),
+        buffered_only: opened.is_err_and(|error| error == Errno::INVAL),
     })
 }
 

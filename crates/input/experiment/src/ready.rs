@@ -1,0 +1,75 @@
+//! The ready-made experiments, which need no file: `iodyno run quickstart`.
+
+use toml::de::DeTable;
+
+/// A ready-made experiment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadyMade {
+    /// Its name.
+    pub name: &'static str,
+    /// Its text, in TOML.
+    pub text: &'static str,
+    /// Whether its parameters `size` and `direct` are to fit the folder in which it runs, unless they are given.
+    pub fits: bool,
+}
+
+macro_rules! ready_made {
+    ($($name:literal $($fits:ident)?,)+) => {
+        &[$(ReadyMade {
+            name: $name,
+            fits: false $(|| stringify!($fits).len() > 0)?,
+            text: include_str!(concat!("../../../../experiments/", $name, ".toml")),
+        }),+]
+    };
+}
+
+/// All of them, in the order of lists.
+pub static READY_MADE: &[ReadyMade] = ready_made![
+    "disk" fits,
+    "quickstart" fits,
+    "zfs-vs-ext4",
+    "zvol-vs-file",
+    "four-guests",
+    "sysbench-on-a-pool",
+    "mirror-simulated",
+    "mirror-policies-simulated",
+    "mirror-policies",
+    "mirror-workloads",
+    "mirror-peers",
+    "virtiofs-suite",
+    "virtiofs-servers",
+    "dispatch-policies",
+    "dispatch-policies-guest",
+];
+
+impl ReadyMade {
+    /// The one with this name.
+    pub fn named(name: &str) -> Option<&'static ReadyMade> {
+        READY_MADE.iter().find(|it| it.name == name)
+    }
+
+    /// What it is about, in one line.
+    pub fn about(&self) -> String {
+        let table = DeTable::parse(self.text).ok();
+        let about = table
+            .and_then(|table| Some(table.get_ref().get("about")?.get_ref().as_str()?.to_owned()));
+        about.unwrap_or_default()
+    }
+
+    /// The parameters without a default value, in the order of the text.
+    pub fn required(&self) -> Vec<String> {
+        let table = DeTable::parse(self.text).ok();
+        let params = table
+            .as_ref()
+            .and_then(|table| table.get_ref().get("params")?.get_ref().as_table());
+        let mut found: Vec<(usize, String)> = Vec::new();
+        for (name, value) in params.into_iter().flatten() {
+            let described = value.get_ref().as_table();
+            if described.is_some_and(|it| !it.contains_key("default")) {
+                found.push((name.span().start, name.get_ref().to_string()));
+            }
+        }
+        found.sort();
+        found.into_iter().map(|(_, name)| name).collect()
+    }
+}
