@@ -727,7 +727,7 @@ fn a_mounted_device_is_refused_even_with_destroy() {
             std::slice::from_ref(&disk.device),
         ));
         let found = findings(&refused);
-        let point = mounted.point.display();
+        let point = mounted.path().display();
         assert_eq!(
             found[0],
             format!("{} is mounted on `{point}` (ext4)", disk.name())

@@ -222,7 +222,7 @@ fn a_file_on_a_read_only_mount_is_refused_with_the_mount_point() {
     let Some(disk) = Loop::blank(16) else { return };
     run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
     let mounted = disk.mount();
-    let point = mounted.point.clone();
+    let point = mounted.path().to_owned();
     fs::write(point.join("data"), "x").unwrap();
     run(&["mount", "-o", "remount,ro", point.to_str().unwrap()]).unwrap();
     let expected = format!(
@@ -244,7 +244,7 @@ fn a_swap_file_is_refused() {
     let Some(disk) = Loop::blank(32) else { return };
     run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
     let mounted = disk.mount();
-    let (swap, link) = (mounted.point.join("my swap"), mounted.point.join("link"));
+    let (swap, link) = (mounted.path().join("my swap"), mounted.path().join("link"));
     fs::write(&swap, vec![0; 4 << 20]).unwrap();
     fs::set_permissions(&swap, fs::Permissions::from_mode(0o600)).unwrap();
     fs::hard_link(&swap, &link).unwrap();
@@ -831,7 +831,7 @@ fn a_lock_of_a_parent_on_btrfs_is_its_own() {
         return skip(&why);
     }
     let mounted = disk.mount();
-    let path = mounted.point.join("disk.img");
+    let path = mounted.path().join("disk.img");
     fs::write(&path, vec![0; 64 << 10]).unwrap();
     let output = started(&[], "flock -o \"$0\" \"$@\"", &path).output();
     let said = String::from_utf8(output.unwrap().stderr).unwrap();

@@ -316,7 +316,7 @@ fn every_format_that_blkid_knows_is_in_the_table() {
     let missing: Vec<&str> = list.lines().filter(|name| !table.contains(name)).collect();
     // A later util-linux may know more formats; unknown formats are refused as data.
     if !missing.is_empty() {
-        skip(&format!(
+        skip(format!(
             "not tried, as this table does not know them: {missing:?}"
         ));
     }

@@ -127,7 +127,7 @@ fn a_file_with_a_writer_in_another_namespace_or_of_another_user_is_refused() {
     for before in [&container[..], &stranger, &pids, &container[..3]] {
         let unused = said(before, "exec \"$@\"", &path);
         if !unused.contains("admitted") {
-            skip(&format!("{before:?}: {unused}"));
+            skip(format!("{before:?}: {unused}"));
             continue;
         }
         let Some(user) = User::python("f = open(path, 'r+b')", &path) else {
@@ -227,7 +227,7 @@ fn files_of_each_file_system_are_admitted_again_and_refused_while_others_use_the
             continue;
         }
         let mounted = disk.mount();
-        let path = mounted.point.join("disk.img");
+        let path = mounted.path().join("disk.img");
         fs::write(&path, vec![7; MIB as usize]).unwrap();
         for _ in 0..2 {
             let admitted = destroy(&path).unwrap();
@@ -252,7 +252,7 @@ fn a_file_of_a_btrfs_subvolume_is_known_by_its_other_mounts_and_links() {
         return skip(&why);
     }
     let mounted = disk.mount();
-    let at = |name: &str| mounted.point.join(name);
+    let at = |name: &str| mounted.path().join(name);
     let other = disk.folder().join("other");
     fs::create_dir(&other).unwrap();
     run(&["btrfs", "subvolume", "create", at("s").to_str().unwrap()]).unwrap();
@@ -491,10 +491,10 @@ fn files_of_a_container_on_an_overlay_are_admitted_in_it_and_its_upper_ones_outs
     }
     let [upper, work, root] = ["upper", "work", "root"].map(|name| at(name).display().to_string());
     let options = format!("lowerdir=/,upperdir={upper},workdir={work}");
-    if let Err(why) = run(&["mount", "-t", "overlay", "o", "-o", &options, &root]) {
-        return skip(&why);
-    }
-    let mounted = common::Mounted { point: at("root") };
+    let overlay = ["-t", "overlay", "o", "-o", &options];
+    let Some(mounted) = common::Mounted::on(&at("root"), &overlay) else {
+        return;
+    };
     let program = std::env::current_exe().unwrap();
     let program = program.parent().unwrap().display();
     let enter = format!(

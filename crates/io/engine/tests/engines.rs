@@ -1,6 +1,6 @@
 //! Every backend on real files, through the whole worker.
-#![allow(clippy::print_stderr)]
 
+use iodyno_testing::skip;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
@@ -379,7 +379,7 @@ fn trimmed_blocks_are_written_afterwards() {
         let (outcome, shared) = start(both, Some(open(&path, false)));
         if let Some(error) = outcome.errors.first() {
             assert_eq!(error.errno, 95, "{outcome:?}");
-            eprintln!("SKIPPED: this file system cannot punch holes");
+            skip("this file system cannot punch holes");
             return;
         }
         let count = |direction| shared.measure.of(direction).service.histogram().count();
@@ -404,7 +404,7 @@ fn a_block_that_was_trimmed_and_not_yet_written_again_is_not_expected() {
     let spec = spec(both, Some(open(&path, false)));
     let outcome = stopped_after(spec, (Direction::Write, 100), StopRequest::ExitAll).outcome;
     if outcome.errors.iter().any(|error| error.errno == 95) {
-        eprintln!("SKIPPED: this file system cannot punch holes");
+        skip("this file system cannot punch holes");
         return;
     }
     let found = outcome.verify.clone().unwrap();

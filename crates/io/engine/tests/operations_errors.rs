@@ -1,41 +1,18 @@
 //! File operations that fail in a full, a removed and a read-only folder, each with its own error.
-#![allow(clippy::print_stderr)]
 
 mod operations_support;
 
 use std::path::Path;
-use std::process::Command;
 
 use iodyno_engine::CloneOutcome;
 use iodyno_model::{Action, Direction, EndedBy, Operations, PickOrder};
+use iodyno_testing::{Mounted, run};
 use operations_support::{Bench, cycles_of, make, of, operations, set, wait_until};
 
-/// A small file system, unmounted when dropped.
-struct Mount(tempfile::TempDir);
-
-impl Mount {
-    /// Prints a message and returns `None` if it cannot be mounted.
-    fn new(options: &str) -> Option<Mount> {
-        let folder = tempfile::tempdir().unwrap();
-        let mounted = mount(&["-t", "tmpfs", "-o", options, "tmpfs"], folder.path());
-        if !mounted {
-            eprintln!("SKIPPED: a tmpfs cannot be mounted (root is needed)");
-            return None;
-        }
-        Some(Mount(folder))
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        // Lazily, because a clone of a failed test may still use it.
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
-
-fn mount(arguments: &[&str], on: &Path) -> bool {
-    let command = Command::new("mount").args(arguments).arg(on).output();
-    command.is_ok_and(|output| output.status.success())
+/// A small file system.
+fn tmpfs(options: &str) -> Option<(Mounted, tempfile::TempDir)> {
+    let point = tempfile::tempdir().unwrap();
+    Some((Mounted::tmpfs(point.path(), options)?, point))
 }
 
 /// The only error of a clone: its direction, errno, file and count; and its message.
@@ -78,10 +55,10 @@ fn fails(root: &Path, operations: Operations, meanwhile: Option<&dyn Fn()>) -> B
 
 #[test]
 fn a_full_file_system_ends_the_job_with_the_file_and_the_offset() {
-    let Some(mount) = Mount::new("size=8m") else {
+    let Some((mount, _folder)) = tmpfs("size=8m") else {
         return;
     };
-    let bench = fails(mount.0.path(), operations(vec![], &make(3 << 20)), None);
+    let bench = fails(mount.path(), operations(vec![], &make(3 << 20)), None);
     let (direction, errno, file, count, words) = only_error(bench.outcome(0));
     assert_eq!((direction, errno, count), (Direction::Write, 28, 1));
     assert!(file.ends_with("/c0.000000002"), "{file}");
@@ -101,10 +78,10 @@ fn a_full_file_system_ends_the_job_with_the_file_and_the_offset() {
 
 #[test]
 fn a_job_that_fills_the_file_system_succeeds_when_it_is_full() {
-    let Some(mount) = Mount::new("size=4m") else {
+    let Some((mount, _folder)) = tmpfs("size=4m") else {
         return;
     };
-    let mut bench = Bench::within(mount.0.path(), operations(vec![], &make(1 << 20)), 1);
+    let mut bench = Bench::within(mount.path(), operations(vec![], &make(1 << 20)), 1);
     bench.job.end.until_full = true;
     bench.play();
     assert_eq!(bench.outcome(0).ended, EndedBy::Size);
@@ -113,11 +90,11 @@ fn a_job_that_fills_the_file_system_succeeds_when_it_is_full() {
 
 #[test]
 fn too_few_inodes_are_distinguished_from_too_few_blocks() {
-    let Some(mount) = Mount::new("size=8m,nr_inodes=20") else {
+    let Some((mount, _folder)) = tmpfs("size=8m,nr_inodes=20") else {
         return;
     };
     let cycle = [Action::Create, Action::SyncFolder, Action::Close];
-    let bench = fails(mount.0.path(), operations(vec![], &cycle), None);
+    let bench = fails(mount.path(), operations(vec![], &cycle), None);
     let (direction, errno, _, _, words) = only_error(bench.outcome(0));
     assert_eq!((direction, errno), (Direction::Create, 28));
     assert!(words.contains("no inode left"), "{words}");
@@ -125,15 +102,15 @@ fn too_few_inodes_are_distinguished_from_too_few_blocks() {
 
 #[test]
 fn a_read_only_file_system_is_reported() {
-    let Some(mount_point) = Mount::new("size=8m") else {
+    let Some((mount_point, _folder)) = tmpfs("size=8m") else {
         return;
     };
-    let path = mount_point.0.path().to_owned();
+    let path = mount_point.path().to_owned();
     let cycle = [Action::Mkdir, Action::Rmdir];
     let remount = || {
         // The file system is busy while a folder is being created.
         wait_until("it is mounted read-only", || {
-            mount(&["-o", "remount,ro"], &path)
+            run(&["mount", "-o", "remount,ro", path.to_str().unwrap()]).is_ok()
         });
     };
     let bench = fails(&path, operations(vec![], &cycle), Some(&remount));

@@ -1,6 +1,6 @@
 //! The end of a job, the steps after it, and its results.
-#![allow(clippy::print_stderr)]
 
+use iodyno_testing::skip;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -296,7 +296,7 @@ fn an_unsupported_atomic_write_is_reported() {
         testing::blocks(&mut atomic).engine.atomic = true;
         let (outcome, shared) = start(atomic, Some(&path), folder.path());
         if outcome.ended == EndedBy::Size {
-            eprintln!("SKIPPED: this file system has atomic writes");
+            skip("this file system has atomic writes");
             return;
         }
         // Buffered writes are never atomic; reads carry no such flag.

@@ -1,6 +1,6 @@
 //! Complete jobs on shared files, with real backends and several clones.
-#![allow(clippy::print_stderr)]
 
+use iodyno_testing::skip;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
@@ -331,7 +331,7 @@ fn sysbench(folder: &Path, arguments: &[&str]) -> Option<String> {
         .args(arguments)
         .output();
     let Ok(output) = output else {
-        eprintln!("SKIPPED: sysbench is not installed");
+        skip("sysbench is not installed");
         return None;
     };
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

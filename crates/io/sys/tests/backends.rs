@@ -1,10 +1,8 @@
 //! Tests of every backend through the trait, on a file and on a loop device.
-#![allow(clippy::print_stderr)]
 
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use iodyno_model::{Engine, EngineKind};
 use iodyno_sys::memory::Arena;
@@ -13,6 +11,7 @@ use iodyno_sys::{
     MonotonicClock, NullBackend, Op, OpKind, PosixAioBackend, Psync, Pvsync2, SeekSync, Slot,
     SyncBackend, SyncCalls, SystemCalls, UringBackend,
 };
+use iodyno_testing::{Loop, run, skip};
 use tempfile::TempDir;
 
 const BLOCK: u32 = 4096;
@@ -155,7 +154,7 @@ fn subjects(open: impl Fn() -> File, mapped: u64) -> Vec<Subject> {
     let made = all.into_iter().filter_map(|(name, made)| match made {
         Ok(backend) => Some(Subject::new(name, backend)),
         Err(error) => {
-            eprintln!("SKIPPED: {name}: {error}: {}", error.source);
+            skip(format!("{name}: {error}: {}", error.source));
             None
         }
     });
@@ -187,38 +186,7 @@ fn open(path: &Path, write: bool, direct: bool) -> File {
 }
 
 fn sh(script: &str) -> Result<String, String> {
-    let done = Command::new("sh").args(["-ec", script]).output();
-    let done = done.map_err(|error| error.to_string())?;
-    match done.status.success() {
-        true => Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned()),
-        false => Err(String::from_utf8_lossy(&done.stderr).trim().to_owned()),
-    }
-}
-
-/// A loop device on a file. Detached when dropped.
-struct LoopDevice(PathBuf);
-
-impl LoopDevice {
-    /// `None` with a message if the host does not permit it.
-    fn over(file: &Path) -> Option<LoopDevice> {
-        if !fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
-            eprintln!("SKIPPED: loop devices need root");
-            return None;
-        }
-        match sh(&format!("losetup --find --show '{}'", file.display())) {
-            Ok(path) => Some(LoopDevice(path.into())),
-            Err(why) => {
-                eprintln!("SKIPPED: losetup: {why}");
-                None
-            }
-        }
-    }
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        let _ = sh(&format!("losetup --detach '{}'", self.0.display()));
-    }
+    run(&["sh", "-ec", script])
 }
 
 /// Writes blocks 1, 3 and 5 with different bytes, syncs, and reads them into other buffers.
@@ -253,7 +221,7 @@ fn written_blocks_are_read_back_and_holes_read_as_zeroes() {
         assert_eq!(bytes[BLOCK as usize], pattern + 1, "{name}");
         let trimmed = subject.results(&[(0, op(OpKind::Trim, 3))]);
         if trimmed == [-EOPNOTSUPP] {
-            eprintln!("SKIPPED: the file system does not support holes");
+            skip("the file system does not support holes");
             continue;
         }
         assert_eq!(trimmed, [0], "{name}");
@@ -389,7 +357,7 @@ fn blocking_syncs_of_libaio_complete_within_their_turn() {
     let files = vec![open(&path, true, false)];
     let backend = match AioBackend::new(files, arena(), &Engine::new(EngineKind::Libaio, DEPTH)) {
         Ok(backend) => backend.with_blocking_syncs(),
-        Err(error) => return eprintln!("SKIPPED: libaio: {error}: {}", error.source),
+        Err(error) => return skip(format!("libaio: {error}: {}", error.source)),
     };
     let mut subject = Subject::new("libaio", boxed(backend));
     let watchdog = MonotonicClock.now() + WATCHDOG_NS;
@@ -461,7 +429,7 @@ fn requested_registered_buffers_and_files_are_features_or_fallbacks() {
 fn a_device_is_read_written_and_discarded_and_misaligned_direct_io_is_refused() {
     const BLOCKS: u32 = 64;
     let (_folder, path) = file_of(&[1; (BLOCKS * BLOCK) as usize]);
-    let Some(device) = LoopDevice::over(&path) else {
+    let Some(device) = Loop::on(&path) else {
         return;
     };
     // As the guard does.
@@ -470,10 +438,10 @@ fn a_device_is_read_written_and_discarded_and_misaligned_direct_io_is_refused() 
     let _held = exclusive
         .read(true)
         .custom_flags(O_EXCL)
-        .open(&device.0)
+        .open(&device)
         .unwrap();
     for direct in [true, false] {
-        let opened = || open(&device.0, true, direct);
+        let opened = || open(device.as_ref(), true, direct);
         for mut subject in subjects(opened, (BLOCKS * BLOCK).into()) {
             let name = subject.name;
             writes_and_reads(&mut subject, 80);
@@ -502,7 +470,7 @@ fn a_device_is_read_written_and_discarded_and_misaligned_direct_io_is_refused() 
 /// A loop device on a file in a file system that can be frozen, so that writes to the device hang. Thawed,
 /// unmounted and detached when dropped.
 struct StallingDevice {
-    device: Option<LoopDevice>,
+    device: Option<Loop>,
     folder: TempDir,
 }
 
@@ -518,10 +486,10 @@ impl StallingDevice {
         let device = None;
         let mut stalling = StallingDevice { device, folder };
         if let Err(why) = mounted {
-            eprintln!("SKIPPED: {why}");
+            skip(why);
             return None;
         }
-        stalling.device = LoopDevice::over(&stalling.folder.path().join("at/data"));
+        stalling.device = Loop::on(&stalling.folder.path().join("at/data"));
         stalling.device.is_some().then_some(stalling)
     }
 
@@ -551,8 +519,8 @@ fn a_wait_for_a_stalled_device_ends_at_its_deadline() {
     let Some(stalling) = StallingDevice::new() else {
         return;
     };
-    let path = stalling.device.as_ref().unwrap().0.clone();
-    for mut subject in queueing(subjects(|| open(&path, true, true), 0)) {
+    let device = stalling.device.as_ref().unwrap();
+    for mut subject in queueing(subjects(|| open(device.as_ref(), true, true), 0)) {
         let name = subject.name;
         stalling.stall(true).unwrap();
         for slot in 0..2 {

@@ -14,9 +14,10 @@ use std::time::Duration;
 use iodyno_fileserver::Stop;
 use iodyno_fileserver::{Cache, FileServer, Handles, Migration, NegotiationMode, Settings, fuse};
 use iodyno_serve::fuse::{Message, Transport};
+use iodyno_testing::{can_mount_fuse, skip};
 use rustix::io::Errno;
 
-use crate::hanging::{FileThatHangs, can_hang};
+use crate::hanging::FileThatHangs;
 
 /// No wait of these tests takes longer on any host.
 const END: Duration = Duration::from_secs(60);
@@ -47,24 +48,23 @@ fn substitutes(server: &FileServer) -> u64 {
 
 #[test]
 fn a_mount_goes_on_while_one_read_hangs() {
-    if can_hang() {
+    if can_mount_fuse() {
         hangs(Transport::Device);
     }
 }
 
 #[test]
 fn a_mount_by_io_uring_goes_on_when_reads_that_hung_have_ended() {
-    if can_hang() && has_io_uring() {
+    if can_mount_fuse() && has_io_uring() {
         hangs(Transport::IoUring);
     }
 }
 
-#[expect(clippy::print_stdout, reason = "a skipped test prints the reason")]
 fn has_io_uring() -> bool {
     const ENABLED: &str = "/sys/module/fuse/parameters/enable_uring";
     let enabled = std::fs::read_to_string(ENABLED).is_ok_and(|text| text == "Y\n");
     if !enabled {
-        println!("SKIPPED: FUSE over io_uring needs Y in {ENABLED}");
+        skip(format!("FUSE over io_uring needs Y in {ENABLED}"));
     }
     enabled
 }
@@ -123,7 +123,7 @@ impl Served {
 
 #[test]
 fn a_server_that_is_stopped_leaves_its_mount_although_a_read_holds_its_queue() {
-    if !can_hang() {
+    if !can_mount_fuse() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
@@ -141,7 +141,7 @@ fn a_server_that_is_stopped_leaves_its_mount_although_a_read_holds_its_queue() {
 
 #[test]
 fn nothing_is_mounted_on_the_mount_of_another_server() {
-    if !can_hang() {
+    if !can_mount_fuse() {
         return;
     }
     let home = tempfile::tempdir().unwrap();

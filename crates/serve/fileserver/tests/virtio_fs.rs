@@ -17,6 +17,7 @@ use iodyno_fileserver::request::opcode::{
     STATFS, SYMLINK, UNLINK, WRITE,
 };
 use iodyno_fileserver::{Cache, FileServer, Handles, Migration, NegotiationMode, Settings};
+use iodyno_testing::{can_mount_fuse, skip};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use vhost::VhostBackend;
@@ -30,7 +31,7 @@ mod hanging;
 use guest::{
     BASE, EACH, END, Guest, MEMORY, PAGE, ROOT, SIZE, SLOT, block, events, io_body, message, u64_at,
 };
-use hanging::{FileThatHangs, can_hang};
+use hanging::FileThatHangs;
 
 fn settings(folder: &Path) -> Settings {
     Settings {
@@ -803,7 +804,7 @@ fn reads_that_the_page_cache_has_are_worked_by_the_queue_and_the_rest_by_the_poo
     match rustix::io::preadv2(&own, &mut there, 0, flags) {
         Ok(4096) => assert!(counted(&server, "READ")["inline"].as_u64() > Some(0)),
         Ok(_) => {}
-        Err(error) => skip(&format!("no reads without waiting: {error}")),
+        Err(error) => skip(format!("no reads without waiting: {error}")),
     }
     // Half of each request is no longer in the cache.
     for at in 0..16 {
@@ -823,7 +824,7 @@ fn with_storage_that_hangs(
     policies: &[&str],
     test: impl Fn(&Arc<FileServer>, &mut Guest, (u64, u64), &FileThatHangs),
 ) {
-    if !can_hang() {
+    if !can_mount_fuse() {
         return;
     }
     for policy in policies {
@@ -932,7 +933,7 @@ fn another_thread_goes_on_with_a_queue_that_a_single_request_holds() {
 
 #[test]
 fn open_files_are_used_while_the_close_of_another_one_hangs() {
-    if !can_hang() {
+    if !can_mount_fuse() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -1101,11 +1102,6 @@ fn a_server_that_is_stopped_leaves_a_request_that_hangs() {
         read.answer_with(0, &block(2));
         *guest = Guest::of(server);
     });
-}
-
-#[expect(clippy::print_stdout, reason = "a skipped test prints the reason")]
-fn skip(reason: &str) {
-    println!("SKIPPED: {reason}");
 }
 
 fn root() -> bool {

@@ -28,6 +28,7 @@ use iodyno_sys::vhost_user::{self, Connection};
 use iodyno_sys::{
     Backend, Completions, NbdBackend, Op, OpKind, UringBackend, VhostUserBackend, nbd,
 };
+use iodyno_testing::Loop;
 
 const LENGTH: u64 = 256 << 20;
 const ROUNDS: usize = 5;
@@ -76,13 +77,13 @@ struct Server {
     process: Option<Child>,
     reach: Reach,
     /// The loop device, and the mounted file that it was made on.
-    attached: Option<(PathBuf, PathBuf)>,
+    attached: Option<(Loop, PathBuf)>,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if let Some((device, file)) = &self.attached {
-            let _ = Command::new("losetup").arg("--detach").arg(device).status();
+        if let Some((device, file)) = self.attached.take() {
+            drop(device);
             let _ = rustix::mount::unmount(file, rustix::mount::UnmountFlags::DETACH);
         }
         // It has nothing to lose.
@@ -130,15 +131,10 @@ impl Server {
         let Reach::File(file) = &self.reach else {
             return None;
         };
-        let mut losetup = Command::new("losetup");
-        losetup.args(["--find", "--show", "--direct-io=on"]);
-        let done = losetup.arg(file).output().ok()?;
-        let device = PathBuf::from(String::from_utf8(done.stdout).ok()?.trim());
-        if !done.status.success() {
-            return None;
-        }
-        self.attached = Some((device.clone(), file.clone()));
-        self.reach = Reach::File(device);
+        let device = Loop::with(&["--direct-io=on"], file)?;
+        let path = device.path().into();
+        self.attached = Some((device, file.clone()));
+        self.reach = Reach::File(path);
         Some(self)
     }
 

@@ -844,12 +844,12 @@ fn length(request: &nbd::Request) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use iodyno_testing::skip;
     use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
     use super::*;
 
     #[test]
-    #[allow(clippy::print_stderr, reason = "tells why it is skipped")]
     fn a_stop_waits_for_the_threads_of_clients_that_do_not_read_their_replies() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
@@ -873,8 +873,7 @@ mod tests {
         flush[..8].copy_from_slice(&[0x25, 0x60, 0x95, 0x13, 0, 0, 0, 3]);
         // Their replies do not fit in the socket.
         if client.write_all(&flush.repeat(100_000)).is_err() {
-            eprintln!("SKIPPED: no io_uring here");
-            return;
+            return skip("no io_uring here");
         }
         front.stop_within(Duration::ZERO);
         assert!(front.shared.connections().open.is_empty());

@@ -1,5 +1,4 @@
 //! Sessions of FUSE on real mounts, with a server that answers only what a mount needs.
-#![allow(clippy::print_stderr)]
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,6 +12,7 @@ use iodyno_serve::fuse::{
     Message, Mounted, Session, SpawnReader, Transport, Used, Wanted, Worker, unmount_stale,
 };
 use iodyno_sys::{Transfer, Transferred, Transfers};
+use iodyno_testing::{can_mount_fuse, skip};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, UnmountFlags, unmount};
 
@@ -64,8 +64,7 @@ fn bytes(words: &[u32]) -> Vec<u8> {
 
 /// A session on a folder, by each transport that there is.
 fn each_transport(test: impl Fn(&Path, Session)) {
-    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
-        eprintln!("SKIPPED: mounting by FUSE needs root and /dev/fuse");
+    if !can_mount_fuse() {
         return;
     }
     for transport in [Transport::Device, Transport::IoUring] {
@@ -83,7 +82,7 @@ fn each_transport(test: impl Fn(&Path, Session)) {
                 test(home.path(), session);
             }
             Err(error) if transport == Transport::IoUring => {
-                eprintln!("SKIPPED: FUSE over io_uring: {error}");
+                skip(format!("FUSE over io_uring: {error}"));
             }
             Err(error) => panic!("{error}"),
         }
@@ -176,12 +175,11 @@ impl Worker for Piped {
 
 #[test]
 fn a_session_ends_when_transfers_to_the_memory_of_requests_have_ended() {
-    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
-        eprintln!("SKIPPED: mounting by FUSE needs root and /dev/fuse");
+    if !can_mount_fuse() {
         return;
     }
     if let Err(error) = Transfers::<File, ()>::new(1) {
-        eprintln!("SKIPPED: no io_uring: {error}");
+        skip(format!("no io_uring: {error}"));
         return;
     }
     let home = tempfile::tempdir().unwrap();
@@ -253,8 +251,7 @@ fn a_server_that_does_not_agree_on_the_protocol_is_told_so() {
             Ok(())
         }
     }
-    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
-        eprintln!("SKIPPED: mounting by FUSE needs root and /dev/fuse");
+    if !can_mount_fuse() {
         return;
     }
     let home = tempfile::tempdir().unwrap();

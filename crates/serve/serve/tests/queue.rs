@@ -1,14 +1,9 @@
 //! The thread of a mirror, on files: it allocates nothing for a request, as counted by the allocator, and its legs can
 //! take the time of simulated disks.
-#![allow(
-    clippy::print_stderr,
-    reason = "skipped tests are counted by what they print"
-)]
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -19,6 +14,7 @@ use iodyno_serve::legs::{self, Leg, Purpose};
 use iodyno_serve::queue::{self, Ask, Handle, Reply, ReplyTo, Request, Task};
 use iodyno_sim::Disk;
 use iodyno_sys::counting::{CountingAllocator, count_this_thread, counted_allocations};
+use iodyno_testing::{Loop, skip};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -31,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn opened(paths: &[PathBuf]) -> Option<Vec<Leg>> {
     let made = format::create(paths, paths, true).map(drop);
     let legs = made.and_then(|()| legs::open(paths, Purpose::Use));
-    legs.map_err(|refused| eprintln!("SKIPPED: no legs here: {:?}", refused.faults))
+    legs.map_err(|refused| skip(format!("no legs here: {:?}", refused.faults)))
         .ok()
 }
 
@@ -76,7 +72,7 @@ fn served<T>(
         match server.join().unwrap() {
             Ok(()) => Some(result.expect("a reply")),
             Err(error) => {
-                eprintln!("SKIPPED: no io_uring here: {error}");
+                skip(format!("no io_uring here: {error}"));
                 None
             }
         }
@@ -152,29 +148,6 @@ fn thousands_of_requests_allocate_nothing_in_the_thread_of_the_mirror() {
     assert!(during <= most, "{during} allocations for {COUNT} requests");
 }
 
-/// A loop device, detached when it is dropped.
-struct Loop(PathBuf);
-
-impl Loop {
-    fn on(file: &Path) -> Option<Loop> {
-        let done = Command::new("losetup")
-            .args(["--find", "--show"])
-            .arg(file)
-            .output();
-        let device = done.ok().filter(|done| done.status.success())?.stdout;
-        Some(Loop(String::from_utf8(device).ok()?.trim().into()))
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup")
-            .arg("--detach")
-            .arg(&self.0)
-            .status();
-    }
-}
-
 #[test]
 fn a_trimmed_range_is_a_hole_also_in_a_leg_that_is_a_device() {
     const RANGE: (u64, u32) = (1 << 20, 8 << 20);
@@ -182,11 +155,11 @@ fn a_trimmed_range_is_a_hole_also_in_a_leg_that_is_a_device() {
     let below = folder.path().join("below");
     File::create(&below).unwrap().set_len(LENGTH).unwrap();
     let Some(device) = Loop::on(&below) else {
-        return eprintln!("SKIPPED: no loop device here");
+        return;
     };
     let blocks = || below.metadata().unwrap().blocks();
     let found = served(
-        &[device.0.clone(), folder.path().join("a")],
+        &[device.path().into(), folder.path().join("a")],
         None,
         |handle| {
             let (reply, replies) = ReplyTo::new(1);
@@ -207,8 +180,8 @@ fn a_trimmed_range_is_a_hole_also_in_a_leg_that_is_a_device() {
     let Some((full, trimmed)) = found else {
         return;
     };
-    if !legs_make_zeros(&device.0) {
-        return eprintln!("SKIPPED: the file system does not support holes");
+    if !legs_make_zeros(device.as_ref()) {
+        return skip("the file system does not support holes");
     }
     assert!(
         trimmed + (u64::from(RANGE.1) / 1024) < full,

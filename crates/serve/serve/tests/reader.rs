@@ -1,5 +1,4 @@
 //! Queues that read from legs on their own threads, on files.
-#![allow(clippy::print_stderr, reason = "tells why a test is skipped")]
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -17,6 +16,7 @@ use iodyno_serve::legs::{self, Purpose};
 use iodyno_serve::queue::{self, Ask, Handle, Reply, ReplyTo, Request, Status, Task};
 use iodyno_serve::reader::{Outcome, Reader};
 use iodyno_sys::counting::{CountingAllocator, count_this_thread, counted_allocations};
+use iodyno_testing::skip;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -46,7 +46,7 @@ fn served<T>(legs: usize, queues: u32, work: impl FnOnce(&Served<'_>) -> T) -> O
     let legs = match open {
         Ok(legs) => legs,
         Err(refused) => {
-            eprintln!("SKIPPED: no legs here: {:?}", refused.faults);
+            skip(format!("no legs here: {:?}", refused.faults));
             return None;
         }
     };
@@ -78,7 +78,7 @@ fn served<T>(legs: usize, queues: u32, work: impl FnOnce(&Served<'_>) -> T) -> O
         match server.join().unwrap() {
             Ok(()) => Some(result.expect("a state")),
             Err(error) => {
-                eprintln!("SKIPPED: no io_uring here: {error}");
+                skip(format!("no io_uring here: {error}"));
                 None
             }
         }

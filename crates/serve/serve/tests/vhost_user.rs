@@ -1,6 +1,5 @@
 //! The front for virtual machine monitors, with a client that takes the place of one: it keeps the record of requests
 //! in flight, and connects again after the server was killed.
-#![allow(clippy::print_stderr, reason = "tells why a test is skipped")]
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -21,6 +20,7 @@ use iodyno_serve::queue::{self, Task};
 use iodyno_serve::vhost_user;
 use iodyno_serve::virtio_blk::Disk;
 use iodyno_sys::counting::{CountingAllocator, count_this_thread, counted_allocations};
+use iodyno_testing::skip;
 use iodyno_vhost::InFlightRecord;
 use vhost::vhost_user::message::{
     VhostUserInflight, VhostUserProtocolFeatures, VhostUserVirtioFeatures,
@@ -66,7 +66,7 @@ fn served_with<T>(work: impl FnOnce(&Path, &queue::Handle, Disk) -> T) -> Option
     let legs = match made.and_then(|()| legs::open(&paths, Purpose::Use)) {
         Ok(legs) => legs,
         Err(refused) => {
-            eprintln!("SKIPPED: no legs here: {:?}", refused.faults);
+            skip(format!("no legs here: {:?}", refused.faults));
             return None;
         }
     };
@@ -105,7 +105,7 @@ fn served_with<T>(work: impl FnOnce(&Path, &queue::Handle, Disk) -> T) -> Option
         match ended {
             Ok(()) => Some(result),
             Err(error) => {
-                eprintln!("SKIPPED: no io_uring here: {error}");
+                skip(format!("no io_uring here: {error}"));
                 None
             }
         }

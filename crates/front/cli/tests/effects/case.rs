@@ -8,7 +8,9 @@ use std::path::Path;
 use libtest_mimic::Failed;
 
 use crate::harness::{Home, skip};
-use crate::run::{Device, Run};
+use iodyno_testing::Loop;
+
+use crate::run::{Run, attach};
 use crate::strace;
 
 /// Options and their cases.
@@ -153,7 +155,7 @@ impl Case {
         let traced = kinds.contains(&self.look.through);
         let missing = (self.missing)().or_else(|| traced.then(strace::missing).flatten());
         if let Some(why) = missing {
-            skip(&format!("{}: {why}", self.option));
+            skip(format!("{}: {why}", self.option));
             return Ok(());
         }
         let mut wrong = String::new();
@@ -207,8 +209,8 @@ impl Case {
     fn seen(&self, language: &Language, row: &str) -> String {
         let home = Home::new();
         (self.before)(&home.work());
-        let attach = |number| Device::attach(&home.work(), number);
-        let _devices: Vec<Device> = (0..self.devices).map(attach).collect();
+        let attach = |number| attach(&home.work(), number);
+        let _devices: Vec<Loop> = (0..self.devices).map(attach).collect();
         // The last command has the common part of all rows.
         let mut commands: Vec<&str> = row.split(';').collect();
         let last = format!("{}\n{}", self.job, commands.pop().unwrap_or_default());

@@ -1,12 +1,12 @@
 //! A run of a case: its output, its record of ops, its system calls, and the files that it left.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::time::Duration;
 
+use iodyno_testing::Loop;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
@@ -201,35 +201,11 @@ fn apart(home: &Home, arguments: &[String]) -> Command {
     command
 }
 
-/// A blank loop device, which is detached when this is dropped.
-pub(crate) struct Device {
-    path: String,
-}
-
-impl Device {
-    /// Attaches the file `NUMBER.img` of the folder, and makes the link `dNUMBER` to it.
-    pub(crate) fn attach(folder: &Path, number: usize) -> Device {
-        let image = folder.join(format!("{number}.img"));
-        let file = std::fs::File::create(&image).unwrap();
-        file.set_len(16 << 20).unwrap();
-        let found = losetup(&["--find".as_ref(), "--show".as_ref(), image.as_os_str()]);
-        assert!(found.status.success(), "{found:?}");
-        let path = String::from_utf8_lossy(&found.stdout).trim().to_owned();
-        symlink(&path, folder.join(format!("d{number}"))).unwrap();
-        Device { path }
-    }
-}
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        losetup(&["--detach".as_ref(), self.path.as_ref()]);
-    }
-}
-
-fn losetup(arguments: &[&OsStr]) -> Output {
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    let mut command = Command::new("losetup");
-    command.args(arguments).env("PATH", path).output().unwrap()
+/// Makes the file `NUMBER.img` in the folder a blank loop device, and `dNUMBER` a link to it.
+pub(crate) fn attach(folder: &Path, number: usize) -> Loop {
+    let device = Loop::blank(&folder.join(format!("{number}.img")), 16 << 20).unwrap();
+    symlink(device.path(), folder.join(format!("d{number}"))).unwrap();
+    device
 }
 
 /// Whether a child of this process does the ops of a trial.

@@ -71,7 +71,7 @@ fn killed(name: &str, settings: &[&str], kills: u64) {
     let begin = arguments(name, settings, &folder);
     let planned = planned(home.iodyno(&[begin.clone(), vec!["--dry-run".to_owned()]].concat()));
     let Some(planned) = planned else {
-        return skip(&format!("{name} cannot run on this host"));
+        return skip(format!("{name} cannot run on this host"));
     };
     let mut tokens = BTreeSet::new();
     let (mut killed, mut missed, mut resumed) = (0u64, 0u32, false);

@@ -97,7 +97,7 @@ fn ext4_is_whole_after_a_loss_of_power_at_any_flush() {
     for program in ["qemu-system-x86_64", "dmsetup", "e2fsck", "debugfs"] {
         let has = |folder: &&str| Path::new(folder).join(program).is_file();
         if !["/usr/bin", "/usr/sbin", "/bin", "/sbin"].iter().any(has) {
-            return skip(&format!("`{program}` is not installed"));
+            return skip(format!("`{program}` is not installed"));
         }
     }
     let home = Home::new();

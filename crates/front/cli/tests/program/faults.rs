@@ -3,9 +3,9 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
+use iodyno_testing::Mounted;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -14,25 +14,11 @@ use crate::harness::{Home, root, skip, stop, wait_for};
 
 const SHORT: &str = "[t]\nioengine=null\nrw=randread\nbs=4k\nsize=1m\n";
 
-/// A small tmpfs of the test's own; unmounted at the end.
-pub(crate) struct Small(pub(crate) PathBuf);
-
-impl Small {
-    pub(crate) fn new(home: &Home, size: &str) -> Option<Small> {
-        let point = home.work().join("small");
-        std::fs::create_dir(&point).unwrap();
-        let mounted = root()
-            && Command::new("mount")
-                .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
-                .arg(&point)
-                .status()
-                .is_ok_and(|status| status.success());
-        if !mounted {
-            skip("a small file system needs root to mount it");
-            return None;
-        }
-        Some(Small(point))
-    }
+/// A small tmpfs of the test's own.
+pub(crate) fn small(home: &Home, size: &str) -> Option<Mounted> {
+    let point = home.work().join("small");
+    std::fs::create_dir(&point).unwrap();
+    Mounted::tmpfs(&point, &format!("size={size}"))
 }
 
 /// Writes to a file until its file system is full.
@@ -45,16 +31,10 @@ pub(crate) fn fill(folder: &Path) -> std::fs::File {
     file
 }
 
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn files_that_do_not_fit_are_reported_before_any_is_laid_out() {
     let home = Home::new();
-    let Some(small) = Small::new(&home, "8m") else {
+    let Some(small) = small(&home, "8m") else {
         return;
     };
     home.file("job.fio", "[t]\nrw=read\nbs=4k\nsize=64m\n");
@@ -62,7 +42,7 @@ fn files_that_do_not_fit_are_reported_before_any_is_laid_out() {
     assert_eq!(done.code, 3, "{done:?}");
     assert!(done.stderr.contains("64 MiB"), "{}", done.stderr);
     assert_eq!(
-        std::fs::read_dir(&small.0).unwrap().count(),
+        std::fs::read_dir(small.path()).unwrap().count(),
         0,
         "nothing was laid out"
     );
@@ -95,10 +75,10 @@ fn a_read_only_store_is_reported_before_any_io() {
 #[test]
 fn a_full_store_is_reported_before_any_io() {
     let home = Home::new();
-    let Some(small) = Small::new(&home, "256k") else {
+    let Some(small) = small(&home, "256k") else {
         return;
     };
-    fill(&small.0);
+    fill(small.path());
     home.file("job.fio", "[t]\nrw=write\nbs=4k\nsize=1m\n");
     home.iodyno(&["run", "job.fio", "--store", "small/x.db"])
         .exits(2)
@@ -118,8 +98,8 @@ fn frames_in(home: &Home, store: &str) -> usize {
 #[test]
 fn a_store_that_fills_up_does_not_end_the_run() {
     let home = Home::new();
-    if let Some(small) = Small::new(&home, "1m") {
-        fills_up(&home, &small.0);
+    if let Some(small) = small(&home, "1m") {
+        fills_up(&home, small.path());
     }
 }
 
@@ -238,7 +218,7 @@ fn a_folder_without_permission_is_reported_with_its_path() {
         command.uid(65534).gid(65534);
     }
     match command.output() {
-        Err(error) => skip(&format!(
+        Err(error) => skip(format!(
             "the program cannot be run by another user: {error}"
         )),
         Ok(output) => {

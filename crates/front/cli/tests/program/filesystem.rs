@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use crate::harness::{Home, root, skip};
+use iodyno_testing::{Loop, Mounted, run, skip};
+
+use crate::harness::Home;
 
 /// A kind of file system, its command, and its size in MiB, above the minimum of the command.
 pub(crate) const KINDS: [(&str, u64, &[&str]); 3] = [
@@ -17,16 +18,13 @@ pub(crate) const KINDS: [(&str, u64, &[&str]); 3] = [
 pub(crate) struct FileSystem {
     /// The mount point.
     pub(crate) folder: PathBuf,
-    device: String,
+    _mounted: Mounted,
+    device: Loop,
 }
 
 impl FileSystem {
     /// Creates a file system; prints a message and returns `None` if root or a tool is missing.
     pub(crate) fn new(home: &Home, name: &str, mib: u64, tool: &[&str]) -> Option<FileSystem> {
-        if !root() {
-            skip("a file system on a loop device needs root");
-            return None;
-        }
         let image = home.work().join(format!("{name}.img"));
         FileSystem::at(&image, &home.work().join(name), mib, tool)
     }
@@ -41,21 +39,14 @@ impl FileSystem {
         File::create(image).unwrap().set_len(mib << 20).unwrap();
         let shown = image.to_str().unwrap();
         let made: Vec<&str> = tool.iter().copied().chain([shown]).collect();
-        let device = run(&made)
-            .and_then(|_| run(&["losetup", "--find", "--show", shown]))
-            .map_err(|why| skip(&why))
-            .ok()?;
+        run(&made).map_err(skip).ok()?;
+        let device = Loop::on(image)?;
         std::fs::create_dir(folder).unwrap();
-        // From here on it is undone in any case.
-        let folder = folder.to_owned();
-        let made = FileSystem { folder, device };
-        match run(&["mount", &made.device, made.folder.to_str().unwrap()]) {
-            Ok(_) => Some(made),
-            Err(why) => {
-                skip(&why);
-                None
-            }
-        }
+        Some(FileSystem {
+            folder: folder.to_owned(),
+            _mounted: Mounted::on(folder, &[device.path()])?,
+            device,
+        })
     }
 
     /// ext4 of this size in MiB.
@@ -65,38 +56,13 @@ impl FileSystem {
 
     /// The loop device below it.
     pub(crate) fn device(&self) -> &str {
-        &self.device
+        self.device.path()
     }
 
     /// Mounts it again with other options.
     pub(crate) fn remount(&self, options: &str) {
         let folder = self.folder.to_str().unwrap();
         run(&["mount", "-o", &format!("remount,{options}"), folder]).unwrap();
-    }
-}
-
-impl Drop for FileSystem {
-    fn drop(&mut self) {
-        let _ = run(&["umount", "-l", self.folder.to_str().unwrap()]);
-        let _ = run(&["losetup", "--detach", &self.device]);
-    }
-}
-
-/// Runs a command to its end; returns its output, or the reason why it failed.
-fn run(command: &[&str]) -> Result<String, String> {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let output = Command::new(command[0])
-        .args(&command[1..])
-        .env("PATH", format!("{path}:/usr/sbin:/sbin"))
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("{}: {error}", command[0]))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
-        false => Err(format!(
-            "{command:?}: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        )),
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
 use rustix::process::Signal;
 
-use crate::guard::Loop;
+use crate::guard::blank;
 use crate::harness::{self, ENDLESS, Home, alive, skip, wait_for};
 
 const TINY: [&str; 6] = [
@@ -402,10 +402,10 @@ fn an_output_is_not_a_file_of_the_store_in_use() {
 #[test]
 fn an_output_overwrites_neither_a_device_nor_the_file_below_it() {
     let home = Home::new();
-    let Some(device) = Loop::new(&home, 1 << 20) else {
+    let Some(device) = blank(&home, 1 << 20) else {
         return;
     };
-    let path = device.0.to_str().unwrap();
+    let path = device.path();
     fio(&home, &[&format!("--output={path}")])
         .exits(1)
         .stderr_has("it is a block device");

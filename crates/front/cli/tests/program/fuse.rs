@@ -92,7 +92,7 @@ fn bytes_are_on_every_leg(transport: &str) {
 fn a_file_system_on_a_mirror_is_clean_although_the_server_was_killed_once() {
     for tool in ["losetup", "mkfs.ext4", "e2fsck"] {
         if Command::new(tool).arg("--version").output().is_err() {
-            return skip(&format!("{tool} is not installed"));
+            return skip(format!("{tool} is not installed"));
         }
     }
     for transport in fuse_transports() {

@@ -1,65 +1,27 @@
 //! Targets that are refused before anything is written.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use iodyno_testing::{Loop, Mounted, run};
 use rustix::process::{Signal, kill_process};
 
-use crate::harness::{Done, Home, Running, alive, iodyno, root, skip, stop, wait_for};
+use crate::harness::{Done, Home, Running, alive, iodyno, skip, stop, wait_for};
 
-/// A loop device, detached when dropped.
-pub(crate) struct Loop(pub(crate) PathBuf);
-
-impl Loop {
-    pub(crate) fn new(home: &Home, size: u64) -> Option<Loop> {
-        if !root() {
-            skip("loop devices need root");
-            return None;
-        }
-        let file = home.work().join("disk.img");
-        std::fs::File::create(&file).unwrap().set_len(size).unwrap();
-        let attached = Command::new("losetup")
-            .args(["-f", "--show"])
-            .arg(&file)
-            .output();
-        match attached {
-            Ok(output) if output.status.success() => {
-                let name = String::from_utf8(output.stdout).unwrap();
-                Some(Loop(PathBuf::from(name.trim())))
-            }
-            other => {
-                skip(&format!("no loop device can be attached: {other:?}"));
-                None
-            }
-        }
-    }
-
-    /// A device with an ext4 file system.
-    pub(crate) fn formatted(home: &Home, size: u64) -> Option<Loop> {
-        let device = Loop::new(home, size)?;
-        match device.format() {
-            true => Some(device),
-            false => {
-                skip("mkfs.ext4 is not installed");
-                None
-            }
-        }
-    }
-
-    pub(crate) fn format(&self) -> bool {
-        let made = Command::new("mkfs.ext4")
-            .arg("-q")
-            .arg("-F")
-            .arg(&self.0)
-            .status();
-        made.is_ok_and(|status| status.success())
-    }
+/// A blank loop device on a file of the home.
+pub(crate) fn blank(home: &Home, length: u64) -> Option<Loop> {
+    Loop::blank(&home.work().join("disk.img"), length)
 }
 
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").arg("-d").arg(&self.0).status();
-    }
+/// A device with an ext4 file system.
+pub(crate) fn formatted(home: &Home, length: u64) -> Option<Loop> {
+    let device = blank(home, length)?;
+    format(&device).map_err(skip).ok()?;
+    Some(device)
+}
+
+/// Makes an ext4 file system.
+pub(crate) fn format(device: &Loop) -> Result<String, String> {
+    run(&["mkfs.ext4", "-q", "-F", device.path()])
 }
 
 const WRITES: &str = "[t]\nrw=write\nbs=64k\nsize=1m\n";
@@ -67,13 +29,13 @@ const WRITES: &str = "[t]\nrw=write\nbs=64k\nsize=1m\n";
 #[test]
 fn a_device_with_a_file_system_is_overwritten_only_if_it_is_named() {
     let home = Home::new();
-    let Some(device) = Loop::formatted(&home, 16 << 20) else {
+    let Some(device) = formatted(&home, 16 << 20) else {
         return;
     };
-    let path = device.0.to_str().unwrap();
+    let path = device.path();
     home.file("job.fio", WRITES);
     let on = format!("disk={path}");
-    let before = std::fs::read(&device.0).unwrap();
+    let before = std::fs::read(device.path()).unwrap();
     home.iodyno(&["run", "job.fio", "--on", &on])
         .exits(3)
         .stderr_has("ext4")
@@ -88,14 +50,14 @@ fn a_device_with_a_file_system_is_overwritten_only_if_it_is_named() {
     ])
     .exits(3);
     assert_eq!(
-        std::fs::read(&device.0).unwrap(),
+        std::fs::read(device.path()).unwrap(),
         before,
         "a refused device is not touched"
     );
     home.iodyno(&["list"]).succeeds().prints("refused");
     home.iodyno(&["run", "job.fio", "--on", &on, "--destroy", path])
         .succeeds();
-    assert_ne!(std::fs::read(&device.0).unwrap(), before);
+    assert_ne!(std::fs::read(device.path()).unwrap(), before);
 }
 
 /// A job that writes to a device until it is stopped.
@@ -104,10 +66,10 @@ const WRITES_ON: &str = "[t]\nioengine=psync\nrw=write\nbs=64k\nsize=8m\nruntime
 #[test]
 fn a_device_that_iodyno_wrote_is_used_again_and_one_that_others_wrote_is_refused() {
     let home = Home::new();
-    let Some(device) = Loop::new(&home, 16 << 20) else {
+    let Some(device) = blank(&home, 16 << 20) else {
         return;
     };
-    let path = device.0.to_str().unwrap();
+    let path = device.path();
     home.file("job.fio", WRITES);
     for _ in 0..2 {
         home.iodyno(&["run", "job.fio", "--on", path]).succeeds();
@@ -138,7 +100,7 @@ fn a_device_that_iodyno_wrote_is_used_again_and_one_that_others_wrote_is_refused
         .stderr_has("--destroy")
         .stderr_has("blkdiscard");
     // It does not contain records of other programs' writes either.
-    std::fs::write(&device.0, "a note").unwrap();
+    std::fs::write(device.path(), "a note").unwrap();
     home.iodyno(&["run", "job.fio", "--on", path]).exits(3);
     home.iodyno(&["run", "job.fio", "--on", path, "--destroy", path])
         .succeeds();
@@ -181,10 +143,10 @@ fn a_file_that_a_process_of_another_pid_namespace_has_locked_is_refused() {
 #[test]
 fn a_dry_run_examines_devices_as_a_run_does_and_writes_nothing() {
     let home = Home::new();
-    let Some(device) = Loop::new(&home, 16 << 20) else {
+    let Some(device) = blank(&home, 16 << 20) else {
         return;
     };
-    let path = device.0.to_str().unwrap();
+    let path = device.path();
     home.file("job.fio", WRITES);
     let dry = |further: &[&str]| {
         let arguments = [&["run", "job.fio", "--dry-run", "--on", path], further].concat();
@@ -196,7 +158,7 @@ fn a_dry_run_examines_devices_as_a_run_does_and_writes_nothing() {
     };
     granted(dry(&[]));
     assert!(
-        std::fs::read(&device.0)
+        std::fs::read(device.path())
             .unwrap()
             .iter()
             .all(|byte| *byte == 0)
@@ -205,14 +167,14 @@ fn a_dry_run_examines_devices_as_a_run_does_and_writes_nothing() {
     // Its own writes do not count, and the record of them is still valid after a dry run.
     granted(dry(&[]));
     home.iodyno(&["run", "job.fio", "--on", path]).succeeds();
-    std::fs::write(&device.0, "a note").unwrap();
-    let before = std::fs::read(&device.0).unwrap();
+    std::fs::write(device.path(), "a note").unwrap();
+    let before = std::fs::read(device.path()).unwrap();
     dry(&[])
         .prints(&format!("{path}: needs --destroy\n"))
         .stderr_has("a run would be refused: cannot write to")
         .stderr_has("sampled blocks of 4 KiB are not blank, the first at byte 0");
     granted(dry(&["--destroy", path]));
-    assert!(std::fs::read(&device.0).unwrap() == before);
+    assert!(std::fs::read(device.path()).unwrap() == before);
     // Permission given to a dry run is not kept.
     home.iodyno(&["run", "job.fio", "--on", path]).exits(3);
 }
@@ -220,22 +182,18 @@ fn a_dry_run_examines_devices_as_a_run_does_and_writes_nothing() {
 #[test]
 fn a_dry_run_reports_a_mounted_device() {
     let home = Home::new();
-    let Some(device) = Loop::formatted(&home, 16 << 20) else {
+    let Some(device) = formatted(&home, 16 << 20) else {
         return;
     };
     let point = home.work().join("point");
     std::fs::create_dir(&point).unwrap();
-    let mount = |program: &str, arguments: &[&Path]| {
-        let ended = Command::new(program).args(arguments).status();
-        ended.is_ok_and(|status| status.success())
+    let path = device.path();
+    let Some(mounted) = Mounted::on(&point, &[path]) else {
+        return;
     };
-    if !mount("mount", &[&device.0, &point]) {
-        return skip("a loop device cannot be mounted");
-    }
     home.file("job.fio", WRITES);
-    let path = device.0.to_str().unwrap();
     let done = home.iodyno(&["run", "job.fio", "-n", "--on", path, "--destroy", path]);
-    assert!(mount("umount", &[&point]));
+    drop(mounted);
     done.succeeds()
         .prints(&format!("{path}: would be refused: "))
         .stderr_has("is mounted on");
@@ -244,10 +202,10 @@ fn a_dry_run_reports_a_mounted_device() {
 #[test]
 fn writes_of_a_killed_node_are_recorded_but_not_if_its_parent_is_killed_as_well() {
     let home = Home::new();
-    let Some(device) = Loop::new(&home, 16 << 20) else {
+    let Some(device) = blank(&home, 16 << 20) else {
         return;
     };
-    let path = device.0.to_str().unwrap();
+    let path = device.path();
     home.file("job.fio", WRITES);
     home.file("on.fio", WRITES_ON);
     let running = home.start(&["run", "on.fio", "--on", path]);
@@ -356,19 +314,18 @@ fn a_store_that_was_removed_or_moved_during_the_run_is_reported() {
 #[test]
 fn a_mounted_device_is_always_refused() {
     let home = Home::new();
-    let Some(device) = Loop::formatted(&home, 16 << 20) else {
+    let Some(device) = formatted(&home, 16 << 20) else {
         return;
     };
     let point = home.work().join("mnt");
     std::fs::create_dir(&point).unwrap();
-    let mounted = Command::new("mount").arg(&device.0).arg(&point).status();
-    if !mounted.is_ok_and(|status| status.success()) {
-        return skip("cannot mount");
-    }
+    let path = device.path();
+    let Some(mounted) = Mounted::on(&point, &[path]) else {
+        return;
+    };
     home.file("job.fio", WRITES);
-    let path = device.0.to_str().unwrap();
     let done = home.iodyno(&["run", "job.fio", "--on", path, "--destroy", path]);
-    Command::new("umount").arg(&point).status().unwrap();
+    drop(mounted);
     done.exits(3).stderr_has("mounted");
 }
 

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub(crate) use iodyno_testing::{is_root as root, skip};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -526,17 +527,6 @@ pub(crate) fn measured(run: &Value) -> Vec<Value> {
         }
     }
     trials
-}
-
-/// Prints why a test is skipped.
-pub(crate) fn skip(why: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
-}
-
-/// Whether the tests run as root.
-pub(crate) fn root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 /// The transports of FUSE that can be used here, by the values of `--fuse-transport`; none if nothing can be mounted.

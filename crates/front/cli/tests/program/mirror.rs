@@ -10,8 +10,10 @@ use std::process::Command;
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate};
 use rustix::process::Signal;
 
-use crate::harness::{Home, Running, root, skip, wait_for};
-use crate::mirror_ext4::Loop;
+use iodyno_testing::Mounted;
+
+use crate::harness::{Home, Running, skip, wait_for};
+use crate::mirror_ext4::attach;
 use crate::nbd::{FUA, MIB, client, kills, leg, mirror, noise, serve, stop};
 
 /// Serves the mirror of two legs.
@@ -593,12 +595,12 @@ fn the_status_of_a_mirror_that_halted_is_what_is_stored() {
 fn what_a_leg_fails_to_read_is_read_from_another_one_and_rewritten() {
     let home = Home::new();
     let paths = ["a", "b"].map(|name| leg(&home, name, 9));
-    let Some(device) = Loop::on(&paths[0]) else {
+    let Some(device) = attach(&paths[0]) else {
         return skip("a device that fails reads needs root, losetup and loop devices");
     };
-    let created = ["create", &device.0, "b", "--destroy", &device.0];
+    let created = ["create", device.path(), "b", "--destroy", device.path()];
     mirror(&home, &created).succeeds();
-    let running = serve(&home, &[&device.0, "b"], &["--policy", "round-robin"]);
+    let running = serve(&home, &[device.path(), "b"], &["--policy", "round-robin"]);
     running.wait_until_it_tells("is in sync");
     let mut client = client(&home);
     let bytes = noise(5, 8 * MIB as usize);
@@ -615,9 +617,9 @@ fn what_a_leg_fails_to_read_is_read_from_another_one_and_rewritten() {
     }
     running.wait_until_it_tells(&format!(
         "`{}` failed to read {length} bytes at byte {offset} and was rewritten",
-        device.0
+        device.path()
     ));
-    let status = mirror(&home, &["status", &device.0, "b"]).exits(0);
+    let status = mirror(&home, &["status", device.path(), "b"]).exits(0);
     assert!(!status.stdout.contains("behind"), "{status:?}");
     stop(running);
     drop(device);
@@ -675,12 +677,12 @@ fn a_leg_on_a_full_disk_is_dropped_and_copied_to_later() {
     let status = mirror(&home, &["status", "a", "small/b"]).exits(1);
     assert!(status.stdout.contains("behind"), "{status:?}");
     mirror(&home, &["scrub", "small/b"]).exits(2);
-    assert!(small.mount("remount,size=64m"));
+    resize(&small, "64m");
     let running = serve(&home, &["a", "small/b"], &[]);
     assert!(client(&home).read(0, bytes.len()) == bytes);
     running.wait_until_it_tells("`small/b` is in sync");
     stop(running);
-    assert!(data(&small.0.join("b")) == bytes);
+    assert!(data(&small.path().join("b")) == bytes);
 }
 
 #[test]
@@ -691,7 +693,7 @@ fn a_leg_that_was_dropped_and_is_not_what_it_was_any_more_is_copied_to_completel
         let Some(small) = mirror_with_a_small_leg(&home, "64m") else {
             return;
         };
-        let path = small.0.join("b");
+        let path = small.path().join("b");
         let copy = std::fs::read(&path).unwrap();
         let running = serve(&home, &["a", "small/b"], &[]);
         let mut bytes = noise(41, 32 * MIB as usize);
@@ -699,7 +701,7 @@ fn a_leg_that_was_dropped_and_is_not_what_it_was_any_more_is_copied_to_completel
         // The clean stop clears the marks of the written regions.
         stop(running);
         // Half of the leg is on a disk that is full now.
-        assert!(small.mount("remount,size=20m"));
+        resize(&small, "20m");
         let running = serve(&home, &["a", "small/b"], &[]);
         let mut first = client(&home);
         for (number, part) in (16..).zip(bytes[16 << 20..].chunks(MIB as usize)) {
@@ -709,7 +711,7 @@ fn a_leg_that_was_dropped_and_is_not_what_it_was_any_more_is_copied_to_completel
         drop(first);
         stop(running);
         mirror(&home, &["status", "a"]).prints("behind in the marked regions");
-        assert!(small.mount("remount,size=64m"));
+        resize(&small, "64m");
         if old_copy {
             std::fs::write(&path, &copy).unwrap();
         } else {
@@ -739,19 +741,13 @@ fn a_leg_that_hangs_is_dropped_and_taken_back_when_it_works_again() {
         let output = Command::new(words[0]).args(&words[1..]).arg(path).output();
         output.is_ok_and(|output| output.status.success())
     };
-    let mounted = || {
-        Command::new("mount")
-            .args(["-o", "loop"])
-            .args([&image, &frozen])
-            .output()
-    };
-    if !root()
-        || !run(&["mkfs.ext4", "-q"], &image)
-        || !mounted().is_ok_and(|output| output.status.success())
-    {
-        return skip("a file system that can be frozen needs root, mkfs.ext4 and loop devices");
+    if !run(&["mkfs.ext4", "-q"], &image) {
+        return skip("mkfs.ext4 is not installed");
     }
-    let unmounted = Unmounted(&frozen);
+    let image = image.to_str().unwrap();
+    let Some(mounted) = Mounted::on(&frozen, &["-o", "loop", image]) else {
+        return;
+    };
     File::create(frozen.join("b"))
         .unwrap()
         .set_len(9 * MIB)
@@ -779,7 +775,7 @@ fn a_leg_that_hangs_is_dropped_and_taken_back_when_it_works_again() {
     add().exits(2).stderr_has("is a leg of the mirror already");
     stop(running);
     assert!(data(&frozen.join("b")) == bytes);
-    drop(unmounted);
+    drop(mounted);
 }
 
 /// Thaws a file system when it is dropped.
@@ -791,40 +787,21 @@ impl Drop for Thawed<'_> {
     }
 }
 
-/// Unmounts a folder when it is dropped.
-struct Unmounted<'a>(&'a Path);
-
-/// The mount point of a file system in memory, which is unmounted when it is dropped.
-pub(crate) struct SmallDisk(pub(crate) std::path::PathBuf);
-
-impl SmallDisk {
-    /// Mounts it, or changes its size, with these options.
-    pub(crate) fn mount(&self, options: &str) -> bool {
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
-            .arg(&self.0)
-            .output();
-        mounted.is_ok_and(|output| output.status.success())
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        drop(Unmounted(&self.0));
-    }
+/// Changes the size of a file system in memory.
+pub(crate) fn resize(small: &Mounted, size: &str) {
+    let options = format!("remount,size={size}");
+    let point = small.path().to_str().unwrap();
+    iodyno_testing::run(&["mount", "-o", &options, point]).unwrap();
 }
 
 /// Makes a mirror of `a` and `small/b`. The second leg is on a file system of this size. Returns `None` and prints the
 /// reason where this host cannot.
-pub(crate) fn mirror_with_a_small_leg(home: &Home, size: &str) -> Option<SmallDisk> {
+pub(crate) fn mirror_with_a_small_leg(home: &Home, size: &str) -> Option<Mounted> {
     leg(home, "a", 33);
-    let small = SmallDisk(home.work().join("small"));
-    std::fs::create_dir(&small.0).unwrap();
-    if !root() || !small.mount(&format!("size={size}")) {
-        skip("a small file system needs root");
-        return None;
-    }
-    let file = File::create(small.0.join("b")).unwrap();
+    let point = home.work().join("small");
+    std::fs::create_dir(&point).unwrap();
+    let small = Mounted::tmpfs(&point, &format!("size={size}"))?;
+    let file = File::create(small.path().join("b")).unwrap();
     file.set_len(33 * MIB).unwrap();
     let created = mirror(home, &["create", "a", "small/b"]);
     if created.stderr.contains("O_DIRECT") {
@@ -833,20 +810,6 @@ pub(crate) fn mirror_with_a_small_leg(home: &Home, size: &str) -> Option<SmallDi
     }
     created.succeeds();
     Some(small)
-}
-
-impl Drop for Unmounted<'_> {
-    fn drop(&mut self) {
-        // The kernel closes the files of an ended server a moment later. A lazy one leaves nothing either.
-        for attempt in 0..100 {
-            let lazy: &[&str] = if attempt == 99 { &["-l"] } else { &[] };
-            let done = Command::new("umount").args(lazy).arg(self.0).output();
-            if !done.is_ok_and(|done| String::from_utf8_lossy(&done.stderr).contains("busy")) {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
-    }
 }
 
 #[test]

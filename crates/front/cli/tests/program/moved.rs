@@ -1,46 +1,24 @@
 //! Targets that have changed: no files are created in the folder below an unmounted file system.
 
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use iodyno_testing::Mounted;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
-use crate::harness::{Home, Running, alive, children, root, skip, stop};
+use crate::harness::{Home, Running, alive, children, stop};
 
 const JOB: &str = "[t]\nioengine=psync\nrw=randread\nbs=4k\nsize=1m\nruntime=500ms\ntime_based\n";
 
-/// A tmpfs mounted on a folder; unmounted when dropped.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    fn over(folder: &Path) -> Mounted {
-        let options = Some(c"size=16m");
-        mount("tmpfs", folder, "tmpfs", MountFlags::empty(), options).unwrap();
-        Mounted(folder.to_owned())
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        // Even if a trial has open files there.
-        let _ = unmount(&self.0, UnmountFlags::DETACH);
-    }
-}
-
 /// A home with the folders `e` and `u`, and a file system over `u`.
 fn mounted() -> Option<(Home, Mounted)> {
-    if !root() {
-        skip("mounting a tmpfs needs root");
-        return None;
-    }
     let home = Home::new();
     home.file("job.fio", JOB);
     for folder in ["e", "u"] {
         std::fs::create_dir(home.work().join(folder)).unwrap();
     }
-    let mounted = Mounted::over(&home.work().join("u"));
+    let mounted = Mounted::tmpfs(&home.work().join("u"), "size=16m")?;
     Some((home, mounted))
 }
 
@@ -105,7 +83,7 @@ fn a_target_unmounted_before_resuming_is_not_accessed_and_its_trials_are_repeate
     let running = two_rounds(&home);
     running.signal(Signal::INT);
     running.done().exits(130);
-    drop(mounted);
+    mounted.detach();
     let before = trials(&home);
     let last = before.iter().map(|trial| trial["round"].as_u64().unwrap());
     let rounds = last.max().unwrap() + 3;
@@ -115,7 +93,7 @@ fn a_target_unmounted_before_resuming_is_not_accessed_and_its_trials_are_repeate
     let completed = count(&before, "u", "completed");
     assert_not_accessed(&home, completed..=completed);
 
-    let _again = Mounted::over(&home.work().join("u"));
+    let _again = Mounted::tmpfs(&home.work().join("u"), "size=16m");
     home.iodyno(&resume).succeeds();
     let list = home.iodyno(&["list", "--json"]).succeeds().json();
     assert_eq!(list["runs"][0]["trials_completed"], 2 * rounds, "{list}");
@@ -132,7 +110,7 @@ fn a_target_unmounted_during_a_run_is_not_accessed_by_later_trials() {
     let running = two_rounds(&home);
     let halted = stop_during_a_trial(&home, &running);
     let before = trials(&home);
-    drop(mounted);
+    mounted.detach();
     running.signal(Signal::CONT);
     running.wait_for("two trials on the folder below", || {
         (count(&trials(&home), "u", "failed") >= 2).then_some(())

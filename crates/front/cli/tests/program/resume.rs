@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
-use crate::guard::Loop;
+use crate::guard::{format, formatted};
 use crate::harness::{Home, alive, wait_for};
 
 /// A job that writes to its file or device until a signal ends it.
@@ -45,22 +45,22 @@ fn attempt(home: &Home) -> Option<u64> {
 fn permission_to_overwrite_a_device_ends_with_its_invocation() {
     let home = Home::new();
     // The job overwrites all of it: a remaining part of a file system would be refused again.
-    let Some(device) = Loop::formatted(&home, 1 << 20) else {
+    let Some(device) = formatted(&home, 1 << 20) else {
         return;
     };
-    let path = device.0.to_str().unwrap();
+    let path = device.path();
     killed(&home, &["--on", path, "--destroy", path]);
     // Content that iodyno wrote and no other process changed.
     resume_and_end(&home, &[]);
-    assert!(device.format());
-    let before = std::fs::read(&device.0).unwrap();
+    format(&device).unwrap();
+    let before = std::fs::read(device.path()).unwrap();
     home.iodyno(&["run", "--resume", "last"])
         .exits(3)
         .stderr_has("holds ext4")
         .stderr_has("--destroy");
-    assert!(std::fs::read(&device.0).unwrap() == before);
+    assert!(std::fs::read(device.path()).unwrap() == before);
     resume_and_end(&home, &["--destroy", path]);
-    assert!(std::fs::read(&device.0).unwrap() != before);
+    assert!(std::fs::read(device.path()).unwrap() != before);
 }
 
 #[test]

@@ -7,10 +7,12 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
+use iodyno_testing::{Loop, Mounted};
+
 use crate::filesystem::{FileSystem, KINDS};
 use crate::harness::{Home, Running, alive, root, skip};
-use crate::mirror::{SmallDisk, mirror_with_a_small_leg};
-use crate::mirror_ext4::Loop;
+use crate::mirror::{mirror_with_a_small_leg, resize};
+use crate::mirror_ext4::attach;
 use crate::nbd::{Client, MIB, client, leg, mirror, noise, serve, stop};
 
 /// Data of each mirror, bytes.
@@ -775,12 +777,9 @@ fn two_of_three_legs_restored_from_different_moments_are_refused() {
 
 /// Loop devices on the files `x` and `y`, which become the legs. `None` with a message without them.
 fn attach_both(stage: &mut Stage) -> Option<(Loop, Loop)> {
-    let attach = |name: &str| Loop::on(&stage.path(name));
-    let Some(devices) = attach("x").zip(attach("y")) else {
-        skip("no loop devices");
-        return None;
-    };
-    stage.legs = vec![devices.0.0.clone().leak(), devices.1.0.clone().leak()];
+    let attach = |name: &str| attach(&stage.path(name));
+    let devices = attach("x").zip(attach("y"))?;
+    stage.legs = vec![leak(&devices.0), leak(&devices.1)];
     Some(devices)
 }
 
@@ -931,24 +930,26 @@ fn a_leg_is_added_after_a_crash_and_the_older_leg_is_still_copied_to() {
 }
 
 /// Drops `small/b`, and restores its file in place to its state before any write.
-fn dropped_and_restored(home: &Home) -> Option<(SmallDisk, Running, Vec<u8>)> {
+fn dropped_and_restored(home: &Home) -> Option<(Mounted, Running, Vec<u8>)> {
     let small = mirror_with_a_small_leg(home, "64m")?;
-    let old = std::fs::read(small.0.join("b")).unwrap();
+    let old = std::fs::read(small.path().join("b")).unwrap();
     let bytes = noise(41, 32 << 20);
     let half = bytes.len() / 2;
     let running = serve(home, &["a", "small/b"], &[]);
     client(home).write(0, &bytes[..half]);
     stop(running);
     // The clean stop has cleared the marks. From here on, the disk below half of the leg is full.
-    assert!(small.mount("remount,size=20m"));
+    resize(&small, "20m");
     let running = serve(home, &["a", "small/b"], &[]);
     let mut client = client(home);
     for (number, part) in (16..).zip(bytes[half..].chunks(MIB as usize)) {
         client.write(number * MIB, part);
     }
     running.wait_until_it_tells("`small/b` failed and is behind (cannot write data");
-    assert!(small.mount("remount,size=64m"));
-    let file = std::fs::File::options().write(true).open(small.0.join("b"));
+    resize(&small, "64m");
+    let file = std::fs::File::options()
+        .write(true)
+        .open(small.path().join("b"));
     let file = file.unwrap();
     file.write_all_at(&old, 0).unwrap();
     Some((small, running, bytes))
@@ -963,7 +964,9 @@ fn a_leg_that_was_restored_before_it_is_taken_back_is_copied_to_completely() {
         };
         let add = ["add", "--leg", "a", "small/b", "--destroy", "small/b"];
         if overwritten {
-            let file = std::fs::File::options().write(true).open(small.0.join("b"));
+            let file = std::fs::File::options()
+                .write(true)
+                .open(small.path().join("b"));
             let file = file.unwrap();
             file.write_all_at(&[7; MIB as usize], 0).unwrap();
             mirror(&home, &add[..4]).exits(3).stderr_has("--destroy");
@@ -982,11 +985,20 @@ fn a_leg_that_was_restored_before_it_is_taken_back_is_copied_to_completely() {
 /// Loop devices on these files.
 fn devices(stage: &Stage, names: &[&str]) -> Option<Vec<(Loop, &'static str)>> {
     let attach = |name: &&str| {
-        let device = Loop::on(&stage.path(name))?;
-        let name = &*device.0.clone().leak();
+        let device = attach(&stage.path(name))?;
+        let name = leak(&device);
         Some((device, name))
     };
-    root().then(|| names.iter().map(attach).collect())?
+    names.iter().map(attach).collect()
+}
+
+fn leak(device: &Loop) -> &'static str {
+    device.path().to_owned().leak()
+}
+
+/// A device with direct I/O on a file, from this byte on.
+fn behind(file: &Path, offset: u64) -> Option<Loop> {
+    Loop::with(&["--direct-io=on", "--offset", &offset.to_string()], file)
 }
 
 #[test]
@@ -1019,14 +1031,14 @@ fn a_device_on_the_file_of_a_leg_does_not_become_a_leg() {
     let mut stage = Stage::new(&["a", "b"]);
     stage.run("truncate -s 20M b");
     stage.session();
-    let device = |offset| Loop::behind(&stage.path("b"), offset);
+    let device = |offset| behind(&stage.path("b"), offset);
     let running = stage.serve();
     for offset in [0, 4 << 20, 10 << 20] {
-        let Some(device) = root().then(|| device(offset)).flatten() else {
+        let Some(device) = device(offset) else {
             stop(running);
-            return skip("loop devices need root");
+            return;
         };
-        let name = device.0.as_str();
+        let name = device.path();
         for change in [
             &["add", "--leg", "a"][..],
             &["replace", "--leg", "a", "b"],
@@ -1046,18 +1058,17 @@ fn a_device_on_the_file_of_a_leg_does_not_become_a_leg() {
 fn devices_on_the_same_file_do_not_become_legs_of_a_mirror() {
     let stage = Stage::new(&["a"]);
     leg(&stage.home, "f", 30);
-    let device = |offset| Loop::behind(&stage.path("f"), offset);
-    let devices = root().then(|| device(0).zip(device(4 << 20))).flatten();
-    let Some((one, two)) = devices else {
-        return skip("loop devices need root");
+    let device = |offset| behind(&stage.path("f"), offset);
+    let Some((one, two)) = device(0).zip(device(4 << 20)) else {
+        return;
     };
-    let create = ["create", &one.0, &two.0];
+    let create = ["create", one.path(), two.path()];
     let refused = mirror(&stage.home, &create).exits(2);
     refused.stderr_has("are on the same file or device");
-    let add = ["add", "--leg", "a", &one.0];
+    let add = ["add", "--leg", "a", one.path()];
     mirror(&stage.home, &add).succeeds();
-    let add = ["add", "--leg", "a", "--leg", &one.0, &two.0];
-    let add = [&add[..], &["--destroy", &two.0]].concat();
+    let add = ["add", "--leg", "a", "--leg", one.path(), two.path()];
+    let add = [&add[..], &["--destroy", two.path()]].concat();
     let refused = mirror(&stage.home, &add).exits(2);
     refused.stderr_has("are on the same file or device");
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use rustix::process::{Signal, kill_process};
 
-use crate::faults::{Small, fill};
+use crate::faults::{fill, small};
 use crate::harness::{Done, ENDLESS, Home, Running, alive, fio, iodyno, root, skip};
 
 const TINY: [&str; 5] = [
@@ -221,7 +221,7 @@ fn a_home_that_is_read_only_or_full_is_a_warning() {
         home.open_to_all();
         command.uid(65534).gid(65534);
         match command.spawn() {
-            Err(error) => skip(&format!(
+            Err(error) => skip(format!(
                 "the program cannot be run by another user: {error}"
             )),
             Ok(mut first) => {
@@ -232,9 +232,9 @@ fn a_home_that_is_read_only_or_full_is_a_warning() {
     } else {
         check(command);
     }
-    if let Some(small) = Small::new(&home, "256k") {
-        let _filler = fill(&small.0);
-        check(at(&small.0));
+    if let Some(small) = small(&home, "256k") {
+        let _filler = fill(small.path());
+        check(at(small.path()));
     }
 }
 

@@ -456,7 +456,7 @@ impl Group {
             files.iter().any(limited).then_some(group)
         });
         if made.is_none() {
-            skip(&format!(
+            skip(format!(
                 "no control group with the controller {controller} can be made"
             ));
         }

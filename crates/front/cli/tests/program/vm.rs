@@ -106,7 +106,7 @@ fn nfs_arrays_and_mapped_devices_are_made_in_a_virtual_machine() {
     };
     for program in ["mdadm", "dmsetup", "cryptsetup", "mkfs.ext4", "ip"] {
         if !has_program(program) {
-            return skip(&format!("`{program}` is not installed"));
+            return skip(format!("`{program}` is not installed"));
         }
     }
     let home = Home::new();

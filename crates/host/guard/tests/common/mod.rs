@@ -15,61 +15,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::rc::{Rc, Weak};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use iodyno_guard::{AdmitError, Admitted, Guard, Intent, OpenFlags, Reason, Refusal, Request};
 use iodyno_host::Roots;
+#[allow(
+    unused_imports,
+    reason = "each test file uses its share of the helpers"
+)]
+pub use iodyno_testing::{Mounted, eventually, is_root, run_when_free, skip};
 
-/// Runs a command to its end; returns its output, or why it failed. Commands that need a device for themselves are
-/// repeated while it is busy: a child process that another test starts holds the descriptors of this one until it
-/// executes its program.
+/// Like [`iodyno_testing::run`]. Commands that need a device for themselves are repeated while it is busy.
 pub fn run(command: &[&str]) -> Result<String, String> {
-    let begun = Instant::now();
-    let exclusive = matches!(command[0], "mount" | "umount" | "blkdiscard");
-    loop {
-        match run_once(command) {
-            Err(why) if exclusive && why.contains("busy") && begun.elapsed().as_secs() < 60 => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            other => return other,
-        }
+    match command[0] {
+        "mount" | "umount" | "blkdiscard" => run_when_free(command, Duration::from_secs(60)),
+        _ => iodyno_testing::run(command),
     }
-}
-
-/// Waits for a condition that the kernel brings about a moment later. The limit is only for a test that hangs.
-#[allow(dead_code, reason = "not every test program uses it")]
-pub fn eventually(condition: impl Fn() -> bool) -> bool {
-    let begun = Instant::now();
-    while !condition() {
-        if begun.elapsed().as_secs() >= 300 {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    true
-}
-
-fn run_once(command: &[&str]) -> Result<String, String> {
-    let output = Command::new(command[0])
-        .args(&command[1..])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("{}: {error}", command[0]))?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    } else {
-        let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(format!("{command:?}: {why}"))
-    }
-}
-
-/// Reports why a test is skipped.
-pub fn skip(why: &str) {
-    eprintln!("SKIPPED: {why}");
-}
-
-pub fn is_root() -> bool {
-    run(&["id", "-u"]).is_ok_and(|id| id == "0")
 }
 
 /// Held by one test at a time; see [`alone`].
@@ -95,6 +56,7 @@ pub fn alone() -> Alone {
 
 /// A loop device on a separate sparse file.
 pub struct Loop {
+    attached: iodyno_testing::Loop,
     pub device: PathBuf,
     pub file: PathBuf,
     folder: tempfile::TempDir,
@@ -110,31 +72,22 @@ impl Loop {
     /// A device whose file is prepared before it is attached.
     pub fn holding(mib: u64, prepare: impl FnOnce(&Path)) -> Option<Loop> {
         let alone = alone();
-        if !is_root() {
-            skip("loop devices need root");
-            return None;
-        }
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("disk.img");
         File::create(&file).unwrap().set_len(mib << 20).unwrap();
         prepare(&file);
-        let path = file.to_str().unwrap();
-        match run(&["losetup", "--find", "--show", "--partscan", path]) {
-            Ok(device) => Some(Loop {
-                device: PathBuf::from(device),
-                file,
-                folder,
-                _alone: alone,
-            }),
-            Err(why) => {
-                skip(&why);
-                None
-            }
-        }
+        let attached = iodyno_testing::Loop::with(&["--partscan"], &file)?;
+        Some(Loop {
+            device: attached.path().into(),
+            attached,
+            file,
+            folder,
+            _alone: alone,
+        })
     }
 
     pub fn path(&self) -> &str {
-        self.device.to_str().unwrap()
+        self.attached.path()
     }
 
     pub fn name(&self) -> &str {
@@ -150,29 +103,7 @@ impl Loop {
     pub fn mount(&self) -> Mounted {
         let point = self.folder().join("mnt");
         std::fs::create_dir_all(&point).unwrap();
-        run(&["mount", self.path(), point.to_str().unwrap()]).unwrap();
-        Mounted { point }
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        if let Err(why) = run(&["losetup", "--detach", self.path()]) {
-            eprintln!("{why}");
-        }
-    }
-}
-
-/// Unmounted when dropped.
-pub struct Mounted {
-    pub point: PathBuf,
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        if let Err(why) = run(&["umount", self.point.to_str().unwrap()]) {
-            eprintln!("{why}");
-        }
+        Mounted::on(&point, &[self.path()]).unwrap()
     }
 }
 

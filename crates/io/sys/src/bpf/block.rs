@@ -423,65 +423,27 @@ fn count(a: &mut Assembler, time: Reg, sum: i16, bins: i16) {
 }
 
 #[cfg(test)]
-#[allow(clippy::print_stderr, reason = "tests print why they were skipped")]
 mod tests {
     use std::fs::OpenOptions;
     use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-    use std::process::Command;
 
     use iodyno_model::block_bin_from;
+    use iodyno_testing::{Loop, skip};
 
     use super::*;
-
-    /// A loop device of a file, detached when dropped.
-    struct Loop {
-        path: String,
-    }
-
-    impl Loop {
-        fn on(file: &std::path::Path) -> Result<Loop, String> {
-            let made = Command::new("losetup")
-                .args(["--find", "--show"])
-                .arg(file)
-                .output()
-                .map_err(|error| error.to_string())?;
-            match made.status.success() {
-                true => Ok(Loop {
-                    path: String::from_utf8_lossy(&made.stdout).trim().to_owned(),
-                }),
-                false => Err(String::from_utf8_lossy(&made.stderr).into_owned()),
-            }
-        }
-    }
-
-    impl Drop for Loop {
-        fn drop(&mut self) {
-            let _ = Command::new("losetup")
-                .args(["--detach", &self.path])
-                .status();
-        }
-    }
 
     #[test]
     fn every_write_to_a_device_is_counted_with_its_times() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("image");
-        std::fs::File::create(&file)
-            .unwrap()
-            .set_len(1 << 20)
-            .unwrap();
-        let device = match Loop::on(&file) {
-            Ok(device) => device,
-            Err(error) => {
-                eprintln!("SKIPPED: no loop device: {error}");
-                return;
-            }
+        let Some(device) = Loop::blank(&file, 1 << 20) else {
+            return;
         };
         let opened = OpenOptions::new()
             .read(true)
             .write(true)
             .custom_flags(libc::O_DIRECT)
-            .open(&device.path)
+            .open(&device)
             .unwrap();
         let number = opened.metadata().unwrap().rdev();
         let of = Device {
@@ -495,8 +457,7 @@ mod tests {
         let mut trace = match BlockTrace::begin(&[other, of]) {
             Ok(trace) => trace,
             Err(error @ (TraceError::NotPermitted(_) | TraceError::NoTypes(_))) => {
-                eprintln!("SKIPPED: {error}");
-                return;
+                return skip(error);
             }
             Err(error) => panic!("{error}"),
         };

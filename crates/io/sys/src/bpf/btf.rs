@@ -183,11 +183,11 @@ impl Btf {
 }
 
 #[cfg(test)]
-#[allow(clippy::print_stderr, reason = "tests print why they were skipped")]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use iodyno_testing::skip;
 
     /// A description with these types (words) and names.
     fn described(types: &[u32], strings: &[u8]) -> Vec<u8> {
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn the_description_of_this_kernel_has_the_fields_of_requests() {
         let Ok(bytes) = std::fs::read("/sys/kernel/btf/vmlinux") else {
-            eprintln!("SKIPPED: this kernel does not describe its types (/sys/kernel/btf/vmlinux)");
+            skip("this kernel does not describe its types (/sys/kernel/btf/vmlinux)");
             return;
         };
         let btf = Btf::parse(&bytes).unwrap();

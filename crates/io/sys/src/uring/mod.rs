@@ -401,11 +401,11 @@ impl Backend for UringBackend {
 }
 
 #[cfg(test)]
-#[allow(clippy::print_stderr)]
 mod tests {
     use std::io::{PipeWriter, Write as _, pipe};
 
     use iodyno_model::EngineKind;
+    use iodyno_testing::skip;
 
     use super::*;
 
@@ -425,7 +425,7 @@ mod tests {
         let mut rings = match Rings::new(4, engine) {
             Ok(rings) => rings,
             Err(error) => {
-                eprintln!("SKIPPED: no io_uring: {error}");
+                skip(format!("no io_uring: {error}"));
                 return None;
             }
         };

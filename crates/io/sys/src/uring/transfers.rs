@@ -288,6 +288,7 @@ mod tests {
     use vm_memory::Bytes;
 
     use super::*;
+    use iodyno_testing::skip;
 
     type Files = Transfers<Arc<File>, u32>;
 
@@ -302,10 +303,9 @@ mod tests {
         all
     }
 
-    #[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
     fn transfers(most: u16) -> Option<Files> {
         Files::new(most)
-            .inspect_err(|error| eprintln!("SKIPPED: no io_uring: {error}"))
+            .inspect_err(|error| skip(format!("no io_uring: {error}")))
             .ok()
     }
 

@@ -126,10 +126,10 @@ fn a_disk_that_fills_up_in_set_up_is_an_error_with_its_progress() {
         return;
     };
     let mounted = disk.mount();
-    let filler = mounted.point.join("filler");
+    let filler = mounted.path().join("filler");
     attempts(|| {
         let trial = watched(
-            &plan(&mounted.point, vec![deletes(20_000, 8192)]),
+            &plan(mounted.path(), vec![deletes(20_000, 8192)]),
             |event, _| {
                 if matches!(
                     event,
@@ -157,7 +157,7 @@ fn a_disk_that_fills_up_in_set_up_is_an_error_with_its_progress() {
             assert!(message.contains(part), "{message}");
         }
         assert!(faults[0].hint.as_deref().unwrap().contains("`--files`"));
-        let left: Vec<String> = names(&mounted.point).into_iter().collect();
+        let left: Vec<String> = names(mounted.path()).into_iter().collect();
         assert_eq!(left, ["filler", "lost+found"]);
         Some(())
     });
@@ -176,14 +176,14 @@ fn a_disk_that_fills_up_in_the_measurement_is_a_failure_and_leaves_no_files() {
     ];
     let mut growing = job(Vec::new(), cycle.map(timed).to_vec());
     growing.end.runtime = Some(iodyno_units::Nanos::from_millis(LONG_MS));
-    let trial = watched(&plan(&mounted.point, vec![growing]), |_, _| {});
+    let trial = watched(&plan(mounted.path(), vec![growing]), |_, _| {});
     let (part, outcome) = trial.done();
     let Outcome::Failed(reason) = outcome else {
         panic!("{outcome:?}");
     };
     assert!(reason.contains("ENOSPC"), "{reason}");
     assert!(ops(part, Direction::Op) > 10, "most of 64 MiB were free");
-    let left: Vec<String> = names(&mounted.point).into_iter().collect();
+    let left: Vec<String> = names(mounted.path()).into_iter().collect();
     assert_eq!(left, ["lost+found"]);
 }
 

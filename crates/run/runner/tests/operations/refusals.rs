@@ -81,10 +81,10 @@ fn a_folder_that_cannot_be_written_to_is_refused() {
         return;
     };
     let mounted = disk.mount();
-    let point = mounted.point.to_str().unwrap();
+    let point = mounted.path().to_str().unwrap();
     run(&["mount", "-o", "remount,ro", point]).unwrap();
     check(
-        &mounted.point,
+        mounted.path(),
         vec![creates(None, 9)],
         &["Read-only", "hint: name a folder"],
     );
@@ -95,23 +95,23 @@ fn too_little_space_is_refused_up_front_with_numbers() {
         return;
     };
     let mounted = disk.mount();
-    let before = names(&mounted.point);
+    let before = names(mounted.path());
     let words = [
         "205 MiB are needed",
         "are free",
         "200 MiB of data in 103 files",
         "`--files`, `--file-size`",
     ];
-    check(&mounted.point, vec![deletes(100, 2 * MIB)], &words);
+    check(mounted.path(), vec![deletes(100, 2 * MIB)], &words);
     // A limited number of cycles is taken into account as well.
     let cycle = [Action::Create, Action::Write { bytes: MIB }, Action::Close];
     let mut growing = job(Vec::new(), cycle.map(timed).to_vec());
     growing.end.ops = Some(1000);
-    check(&mounted.point, vec![growing.clone()], &["`--max-ops`"]);
+    check(mounted.path(), vec![growing.clone()], &["`--max-ops`"]);
     growing.end.ops = Some(10);
-    let end = watched(&plan(&mounted.point, vec![growing]), |_, _| {});
+    let end = watched(&plan(mounted.path(), vec![growing]), |_, _| {});
     end.completed();
-    assert_eq!(names(&mounted.point), before);
+    assert_eq!(names(mounted.path()), before);
 }
 
 fn too_few_inodes_are_refused_up_front_with_numbers() {
@@ -119,10 +119,10 @@ fn too_few_inodes_are_refused_up_front_with_numbers() {
         return;
     };
     let mounted = disk.mount();
-    let before = names(&mounted.point);
+    let before = names(mounted.path());
     let words = ["1003 files", "inodes for ", "more inodes", "`--files`"];
-    check(&mounted.point, vec![deletes(1000, 0)], &words);
-    assert_eq!(names(&mounted.point), before);
+    check(mounted.path(), vec![deletes(1000, 0)], &words);
+    assert_eq!(names(mounted.path()), before);
 }
 
 fn an_existing_folder_with_the_same_name_is_not_used() {

@@ -35,7 +35,7 @@ fn everything(mib: u64, make: &[&str]) {
         return;
     };
     let mounted = disk.mount();
-    let folder = mounted.point.join("bench");
+    let folder = mounted.path().join("bench");
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("theirs"), "stays").unwrap();
     on_folder(&folder);

@@ -3,10 +3,10 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::Command;
 
 use iodyno_model::{Amount, Direction, EndedBy, Fallocate, Outcome, Step};
 use iodyno_runner::{Event, TrialEnd};
+use iodyno_testing::{Loop, Mounted};
 use rustix::fs::FallocateFlags;
 
 use crate::samples::{job, plan};
@@ -232,41 +232,11 @@ fn an_interrupted_layout_leaves_no_incomplete_file() {
     });
 }
 
-/// A loop device, detached when dropped; `None` if none can be attached.
-struct Loop(String);
-
-impl Loop {
-    fn attach(disk: &Path) -> Option<Loop> {
-        let attached = Command::new("losetup")
-            .arg("-f")
-            .arg("--show")
-            .arg(disk)
-            .output();
-        match attached {
-            Ok(output) if output.status.success() => {
-                let device = String::from_utf8(output.stdout).unwrap();
-                Some(Loop(device.trim().to_owned()))
-            }
-            _ => {
-                eprintln!("SKIPPED: no loop device can be attached (root and losetup are needed)");
-                None
-            }
-        }
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let detached = Command::new("losetup").arg("-d").arg(&self.0).status();
-        assert!(detached.is_ok_and(|status| status.success()) || std::thread::panicking());
-    }
-}
-
 fn the_disk_of_a_loop_device_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().join("disk");
     fs::write(&disk, vec![0; MIB as usize]).unwrap();
-    let Some(attached) = Loop::attach(&disk) else {
+    let Some(attached) = Loop::on(&disk) else {
         return;
     };
     let told = run(folder.path(), vec![on_file("w", "disk", WRITE, MIB)]);
@@ -286,10 +256,10 @@ fn a_blank_device_is_written_by_all_clones() {
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().join("disk");
     fs::write(&disk, vec![0; 16 * MIB as usize]).unwrap();
-    let Some(attached) = Loop::attach(&disk) else {
+    let Some(attached) = Loop::on(&disk) else {
         return;
     };
-    let mut job = on_file("w", &attached.0, WRITE, MIB);
+    let mut job = on_file("w", attached.path(), WRITE, MIB);
     job.clones = 3;
     job.work.blocks_mut().unwrap().extent.size = None;
     job.work.blocks_mut().unwrap().extent.offset_increment = Amount::Percent(25.0);
@@ -308,10 +278,10 @@ fn a_device_behind_a_link_with_a_generated_name_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().join("disk");
     fs::write(&disk, vec![0; MIB as usize]).unwrap();
-    let Some(attached) = Loop::attach(&disk) else {
+    let Some(attached) = Loop::on(&disk) else {
         return;
     };
-    std::os::unix::fs::symlink(&attached.0, folder.path().join("w.0.0")).unwrap();
+    std::os::unix::fs::symlink(attached.path(), folder.path().join("w.0.0")).unwrap();
     let mut job = on_file("w", "", WRITE, MIB);
     job.work.blocks_mut().unwrap().files.names.clear();
     let told = run(folder.path(), vec![job]);
@@ -326,27 +296,11 @@ fn a_device_behind_a_link_with_a_generated_name_is_refused() {
     assert!(fs::read(&disk).unwrap().iter().all(|byte| *byte == 0));
 }
 
-/// A file system in memory, unmounted when dropped.
-struct Mounted(std::path::PathBuf);
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let unmounted = Command::new("umount").arg(&self.0).status();
-        assert!(unmounted.is_ok_and(|status| status.success()) || std::thread::panicking());
-    }
-}
-
 fn a_disk_that_fills_up_during_layout_leaves_no_files() {
     let folder = tempfile::tempdir().unwrap();
-    let mount = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=768m", "iodyno-test"])
-        .arg(folder.path())
-        .status();
-    if !mount.is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: a tmpfs cannot be mounted (root is needed)");
+    let Some(mounted) = Mounted::tmpfs(folder.path(), "size=768m") else {
         return;
-    }
-    let mounted = Mounted(folder.path().to_owned());
+    };
     let jobs = ["a", "b"].map(|name| {
         let mut job = on_file(name, name, READ, 350 * MIB);
         job.work.blocks_mut().unwrap().files.fallocate = Fallocate::None;

@@ -58,16 +58,6 @@ fn bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// Whether a file that hangs can be mounted here.
-#[expect(clippy::print_stdout, reason = "a skipped test prints the reason")]
-pub(crate) fn can_hang() -> bool {
-    let can = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
-    if !can {
-        println!("SKIPPED: mounting by FUSE needs root and /dev/fuse");
-    }
-    can
-}
-
 /// A file that hangs.
 pub(crate) struct FileThatHangs {
     session: Session,

@@ -54,24 +54,11 @@ const OF_QUEUE: [(&str, &str, &str); 3] = [
 
 /// Makes a target with a loop device and these settings. Returns the values of [`OF_QUEUE`] before, with the target
 /// after `meanwhile`, and after the target was removed. `None`: this host has no loop devices.
-#[allow(clippy::print_stderr, reason = "prints why it is skipped")]
 fn queue_values(wanted: &[&str], meanwhile: impl Fn(&Path)) -> Option<[[String; 3]; 3]> {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");
-    File::create(&image).unwrap().set_len(1 << 20).unwrap();
-    let attach = Command::new("losetup")
-        .args(["--find", "--show"])
-        .arg(&image)
-        .output();
-    let attached = attach.ok().filter(|attached| attached.status.success());
-    let Some(attached) = attached else {
-        eprintln!("SKIPPED: no loop devices here");
-        return None;
-    };
-    let device = String::from_utf8(attached.stdout)
-        .unwrap()
-        .trim()
-        .to_owned();
+    let attached = iodyno_testing::Loop::blank(&image, 1 << 20)?;
+    let device = attached.path();
     let queue = Path::new("/sys/class/block")
         .join(device.trim_start_matches("/dev/"))
         .join("queue");
@@ -91,13 +78,13 @@ fn queue_values(wanted: &[&str], meanwhile: impl Fn(&Path)) -> Option<[[String; 
     };
     let settings = OF_QUEUE.iter().filter(|(name, ..)| wanted.contains(name));
     let request = ProvisionRequest {
-        destroy: vec![PathBuf::from(&device)],
+        destroy: vec![PathBuf::from(device)],
         ..request(Provision {
             queue: settings
                 .map(|(name, _, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
             ..plain(vec![Layer::Device {
-                paths: vec![PathBuf::from(&device)],
+                paths: vec![PathBuf::from(device)],
             }])
         })
     };
@@ -106,11 +93,7 @@ fn queue_values(wanted: &[&str], meanwhile: impl Fn(&Path)) -> Option<[[String; 
     meanwhile(&queue);
     let cleaned = maker.clean(false);
     let after = read();
-    let detached = Command::new("losetup")
-        .arg("--detach")
-        .arg(&device)
-        .status();
-    assert!(detached.unwrap().success());
+    drop(attached);
     assert!(made.is_ok(), "{made:?}");
     assert!(cleaned.orphans[0].faults.is_empty(), "{cleaned:?}");
     assert_eq!(before, ["1\n", "68\n", "0\n"]);
