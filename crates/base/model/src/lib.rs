@@ -5,7 +5,7 @@
 //! added, and with a default, so that older results stay readable.
 
 mod diagnostic;
-mod errno;
+pub mod errno;
 mod explanation;
 pub mod job;
 mod named;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use iodyno_model::{EndedBy, Finding, FindingKind, Outcome, Trial};
+use iodyno_model::{EndedBy, Finding, FindingKind, Outcome, Trial, errno};
 
 /// The outcome of a command. Of several, the last in this order determines the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,13 +77,15 @@ impl Exit {
 
 /// Whether the trial failed only because of bad blocks.
 fn only_checks_failed(trial: &Trial) -> bool {
-    const EILSEQ: i32 = 84;
     let clones = trial.parts.iter().flat_map(|part| &part.clones);
     let mut failed = clones.filter(|it| matches!(it.ended, EndedBy::Error | EndedBy::Stuck));
     trial.findings.iter().any(fails_a_check)
         && failed.all(|clone| {
             let bad = clone.verify.as_ref().is_some_and(|verify| verify.bad() > 0);
-            bad && clone.errors.iter().all(|error| error.errno == EILSEQ)
+            bad && clone
+                .errors
+                .iter()
+                .all(|error| error.errno == errno::EILSEQ)
         })
 }
 

@@ -27,10 +27,8 @@ pub(crate) fn run(
     output: &OutputFiles,
     shared: &CloneShared,
 ) -> Result<(), WorkerError> {
-    let fault = |cause: String, hint: String| WorkerError {
-        what: format!("run the command of `exec_{moment}`"),
-        cause,
-        hint: Some(hint),
+    let fault = |cause: String, hint: String| {
+        WorkerError::new(format!("run the command of `exec_{moment}`"), cause).hint(hint)
     };
     let name = format!("{}.{moment}.txt", job.replace('/', "_"));
     let (path, file) = output.create(&name);

@@ -11,7 +11,7 @@ const STEADY_WINDOWS: u32 = 3;
 #[derive(Debug, PartialEq)]
 pub(crate) enum Searched {
     /// The next window may have another depth.
-    GoesOn,
+    Continues,
     /// The depth is found, and the job ends with it.
     Found,
     /// Even one op at a time exceeds the limit.
@@ -85,7 +85,7 @@ impl DepthSearch {
             if now >= self.due() {
                 self.since = now;
             }
-            return Searched::GoesOn;
+            return Searched::Continues;
         }
         let in_time = (self.ops - self.late) as f64 / self.ops as f64;
         let keeps = in_time * 100.0 >= self.target.percent;
@@ -108,26 +108,28 @@ impl DepthSearch {
                 self.missed = self.missed.max(self.depth + 1);
                 self.steady = 0;
             }
-            return Searched::GoesOn;
+            return Searched::Continues;
         }
         self.next();
-        Searched::GoesOn
+        Searched::Continues
     }
 
     fn misses(&mut self) -> Searched {
         if self.depth == 1 {
             let limit = self.target.limit;
             if self.target.percent >= 100.0 {
-                return Searched::Impossible(WorkerError {
-                    what: "keep to `latency_target`".to_owned(),
-                    cause: format!("an op at a depth of 1 took more than {limit}"),
-                    hint: Some("raise `latency_target`, or lower `latency_percentile`".to_owned()),
-                });
+                return Searched::Impossible(
+                    WorkerError::new(
+                        "keep to `latency_target`",
+                        format!("an op at a depth of 1 took more than {limit}"),
+                    )
+                    .hint("raise `latency_target`, or lower `latency_percentile`"),
+                );
             }
             (self.kept, self.missed) = (0, 2.min(self.most + 1));
             self.found = true;
             return match self.target.endless {
-                true => Searched::GoesOn,
+                true => Searched::Continues,
                 false => Searched::Found,
             };
         }
@@ -138,7 +140,7 @@ impl DepthSearch {
             self.kept = 0;
         }
         self.next();
-        Searched::GoesOn
+        Searched::Continues
     }
 
     /// The next depth to try: the middle of the open range, or twice this one if none exceeded the limit yet.
@@ -181,11 +183,11 @@ mod tests {
                 search.note((window - 1) * WINDOW, service);
             }
             match search.judge(window * WINDOW) {
-                Searched::GoesOn => {}
+                Searched::Continues => {}
                 ended => return (depths, ended),
             }
         }
-        (depths, Searched::GoesOn)
+        (depths, Searched::Continues)
     }
 
     #[test]
@@ -197,17 +199,17 @@ mod tests {
                 (8, vec![1, 2, 4, 8, 8]),
                 (1, vec![1, 1]),
             ] {
-                let begun = DepthSearch::new(target(percent, false), most, 0);
-                assert_eq!(search(begun, 20), (tried, Searched::Found), "{most}");
+                let started = DepthSearch::new(target(percent, false), most, 0);
+                assert_eq!(search(started, 20), (tried, Searched::Found), "{most}");
             }
         }
     }
 
     #[test]
     fn goes_on_around_the_depth_that_was_found_where_asked() {
-        let begun = DepthSearch::new(target(99.0, true), 64, 0);
-        let (depths, ended) = search(begun, 30);
-        assert_eq!(ended, Searched::GoesOn);
+        let started = DepthSearch::new(target(99.0, true), 64, 0);
+        let (depths, ended) = search(started, 30);
+        assert_eq!(ended, Searched::Continues);
         assert!(
             depths[9..].iter().all(|depth| (10..=11).contains(depth)),
             "{depths:?}"
@@ -223,7 +225,11 @@ mod tests {
         assert!(matches!(all.judge(10), Searched::Impossible(_)));
         let mut most = DepthSearch::new(target(99.0, false), 8, 0);
         assert!(!most.note(0, 1001));
-        assert_eq!(most.judge(10), Searched::GoesOn, "the window is not over");
+        assert_eq!(
+            most.judge(10),
+            Searched::Continues,
+            "the window is not over"
+        );
         assert_eq!(most.judge(WINDOW), Searched::Found);
         assert_eq!(most.depth(), 1);
     }
@@ -232,18 +238,18 @@ mod tests {
     fn ops_of_an_earlier_window_do_not_count() {
         let mut search = DepthSearch::new(target(99.0, false), 8, 0);
         search.note(0, 100);
-        assert_eq!(search.judge(WINDOW), Searched::GoesOn);
+        assert_eq!(search.judge(WINDOW), Searched::Continues);
         assert_eq!(search.depth(), 2);
         search.note(WINDOW - 1, 5000);
         search.note(WINDOW, 100);
-        assert_eq!(search.judge(2 * WINDOW), Searched::GoesOn);
+        assert_eq!(search.judge(2 * WINDOW), Searched::Continues);
         assert_eq!(search.depth(), 4);
     }
 
     #[test]
     fn a_window_without_ops_is_extended() {
         let mut idle = DepthSearch::new(target(99.0, false), 8, 0);
-        assert_eq!(idle.judge(WINDOW), Searched::GoesOn);
+        assert_eq!(idle.judge(WINDOW), Searched::Continues);
         assert_eq!((idle.depth(), idle.due()), (1, 2 * WINDOW));
     }
 }

@@ -16,8 +16,8 @@ use iodyno_sys::{
 use crate::checks::Checks;
 use crate::content::Filler;
 use crate::counters::{LatencyCounters, OpCounters, add};
-use crate::counts::{self, ErrorCounts};
 use crate::depth_search::{DepthSearch, Searched};
+use crate::error_counts::{self, ErrorCounts};
 use crate::in_flight::OpsInFlight;
 use crate::log::{OpLog, OpRecord};
 use crate::minimum_rates::MinimumRates;
@@ -417,8 +417,8 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
     /// Counts a turn with `count` completions that requested at least `min`.
     #[inline(always)]
     fn note_turn(&mut self, counters: &OpCounters, count: usize, min: u32) {
-        counts::submitted(&mut self.depth, self.completions.submitted, self.in_flight);
-        counts::completed(&mut self.depth, count);
+        error_counts::submitted(&mut self.depth, self.completions.submitted, self.in_flight);
+        error_counts::completed(&mut self.depth, count);
         if self.capabilities.submits_apart {
             self.note_submissions(counters);
         }
@@ -698,7 +698,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
                 self.fault.get_or_insert(fault);
                 None
             }
-            Some(Searched::GoesOn) | None => None,
+            Some(Searched::Continues) | None => None,
         };
         self.failed |= self.fault.is_some();
         self.note_next_check();

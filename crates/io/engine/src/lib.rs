@@ -5,14 +5,14 @@
 //! recorded in [`counters`], which other threads read without delaying the worker. The engine does not depend on
 //! reports, stores or job files.
 
-mod blocks;
 mod checks;
 mod commands;
 mod content;
 pub mod counters;
-mod counts;
 mod depth_search;
+mod driven_clone;
 mod driver;
+mod error_counts;
 mod flow;
 mod in_flight;
 mod lifecycle;

@@ -114,6 +114,11 @@ impl Steps<'_> {
         result.map_err(|error| self.fail(error)).ok()
     }
 
+    fn run_command(&mut self, command: &str, at: (&str, &str), output: &OutputFiles) {
+        let done = commands::run(command, at, output, self.shared);
+        done.unwrap_or_else(|error| self.fail(error));
+    }
+
     /// Keeps the first error.
     pub(crate) fn fail(&mut self, error: WorkerError) {
         self.broken.get_or_insert(error);
@@ -125,6 +130,16 @@ impl Steps<'_> {
             span.end = instant;
         }
     }
+}
+
+/// Waits for the start instant, or a stop request. Returns the current time.
+fn wait_for_start(clock: &impl Clock, start: u64, shared: &CloneShared) -> u64 {
+    let mut now = clock.now();
+    while now < start && shared.stop_request() == StopRequest::No {
+        clock.sleep_until(start.min(now + HEARING_NS));
+        now = clock.now();
+    }
+    now
 }
 
 /// Runs a prepared clone from its gate to its end.
@@ -150,16 +165,11 @@ pub(crate) fn carry_out<W: CloneWork>(
             cpu: CpuUse::default(),
         });
     };
-    let mut now = work.clock().now();
-    while now < start && shared.stop_request() == StopRequest::No {
-        work.clock().sleep_until(start.min(now + HEARING_NS));
-        now = work.clock().now();
-    }
+    let mut now = wait_for_start(work.clock(), start, shared);
     if let Some(command) = &job.exec_prerun
         && shared.stop_request() == StopRequest::No
     {
-        let done = commands::run(command, (&job.name, "prerun"), output, shared);
-        done.unwrap_or_else(|error| steps.fail(error));
+        steps.run_command(command, (&job.name, "prerun"), output);
         now = work.clock().now();
     }
     work.begin(now);
@@ -208,8 +218,7 @@ pub(crate) fn carry_out<W: CloneWork>(
         && ended != EndedBy::Error
         && steps.broken.is_none()
     {
-        let done = commands::run(command, (&job.name, "postrun"), output, shared);
-        done.unwrap_or_else(|error| steps.fail(error));
+        steps.run_command(command, (&job.name, "postrun"), output);
     }
     shared.enter(None);
     work.outcome(Course {

@@ -39,8 +39,8 @@ impl MinimumRates {
             .directions()
             .filter_map(|direction| {
                 let rate = job.pacing.rates.get(direction)?;
-                let asked = rate.least_bytes_per_s > 0 || rate.least_iops > 0.0;
-                asked.then_some(Watched {
+                let limited = rate.least_bytes_per_s > 0 || rate.least_iops > 0.0;
+                limited.then_some(Watched {
                     direction,
                     least_bytes: rate.least_bytes_per_s,
                     least_iops: rate.least_iops,
@@ -84,10 +84,12 @@ impl MinimumRates {
 impl Watched {
     fn judge(&self, (bytes, ops): (u64, u64), seconds: f64) -> Option<WorkerError> {
         let name = self.direction.name();
-        let fault = |option: &str, had: String, least: String| WorkerError {
-            what: format!("keep to `{option}`"),
-            cause: format!("{name}s came to {had} over {seconds:.2} s, and {least} is the least"),
-            hint: Some(format!("lower `{option}`, or make `rate_cycle` longer")),
+        let fault = |option: &str, had: String, least: String| {
+            WorkerError::new(
+                format!("keep to `{option}`"),
+                format!("{name}s came to {had} over {seconds:.2} s, and {least} is the least"),
+            )
+            .hint(format!("lower `{option}`, or make `rate_cycle` longer"))
         };
         let (bytes_per_s, iops) = (bytes as f64 / seconds, ops as f64 / seconds);
         if bytes_per_s < self.least_bytes as f64 {

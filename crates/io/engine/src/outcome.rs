@@ -1,5 +1,7 @@
 //! The results of a worker.
 
+use std::fmt::Display;
+
 use iodyno_model::{
     CpuUse, DepthUse, DirectionResult, EndedBy, EngineUsed, ErrorCount, MissedOps, Step,
     VerifyResult,
@@ -15,6 +17,35 @@ pub struct WorkerError {
     pub cause: String,
     /// The remedy.
     pub hint: Option<String>,
+}
+
+impl WorkerError {
+    /// An error without a remedy.
+    pub fn new(what: impl Into<String>, cause: impl Display) -> WorkerError {
+        WorkerError {
+            what: what.into(),
+            cause: cause.to_string(),
+            hint: None,
+        }
+    }
+
+    /// The same with this remedy.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> WorkerError {
+        WorkerError {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+}
+
+impl From<BackendError> for WorkerError {
+    fn from(error: BackendError) -> WorkerError {
+        WorkerError {
+            hint: error.hint.map(str::to_owned),
+            ..WorkerError::new(error.what, error.source)
+        }
+    }
 }
 
 /// A completed step of a worker. Instants are those of the engine clock, ns.
@@ -74,14 +105,4 @@ pub struct WrittenBlocks {
 impl WrittenBlocks {
     /// Replaces the sequence number of a failed write: the content of the unit is unknown.
     pub const FAILED: u32 = u32::MAX;
-}
-
-impl From<BackendError> for WorkerError {
-    fn from(error: BackendError) -> WorkerError {
-        WorkerError {
-            cause: error.source.to_string(),
-            hint: error.hint.map(str::to_owned),
-            what: error.what,
-        }
-    }
 }

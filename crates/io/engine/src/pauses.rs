@@ -9,10 +9,10 @@ const MOST: usize = 1024;
 ///
 /// The worker takes the lock only to add one, at most a hundred times per second.
 #[derive(Debug)]
-pub struct Pauses(Mutex<Kept>);
+pub struct Pauses(Mutex<LongestPauses>);
 
 #[derive(Debug)]
-struct Kept {
+struct LongestPauses {
     least_ns: u64,
     /// Start and end of each, ascending.
     list: Vec<(u64, u64)>,
@@ -20,7 +20,7 @@ struct Kept {
 
 impl Default for Pauses {
     fn default() -> Pauses {
-        Pauses(Mutex::new(Kept {
+        Pauses(Mutex::new(LongestPauses {
             least_ns: Pauses::MIN_NS,
             list: Vec::with_capacity(MOST),
         }))

@@ -16,9 +16,9 @@ use iodyno_sys::{
 };
 use iodyno_units::Bytes;
 
-use crate::blocks::{Bound, work};
 use crate::checks::Checks;
 use crate::content::Filler;
+use crate::driven_clone::{Bound, work};
 use crate::driver::Parts;
 use crate::outcome::{CloneOutcome, WorkerError};
 use crate::placement::place;
@@ -108,11 +108,10 @@ pub(crate) fn shared_files(
 ) -> Result<CloneOutcome, WorkerError> {
     let job = Arc::clone(&spec.job);
     let ClonePart::SharedFiles(part) = &spec.part else {
-        return Err(WorkerError {
-            what: "use shared files".to_owned(),
-            cause: "the clones were not told of one another".to_owned(),
-            hint: None,
-        });
+        return Err(WorkerError::new(
+            "use shared files",
+            "the clones were not told of one another",
+        ));
     };
     let state = Arc::clone(part.state());
     let parts = Parts {
@@ -140,6 +139,18 @@ fn names(spec: &CloneSpec) -> Vec<String> {
     spec.files.iter().map(|file| file.name.clone()).collect()
 }
 
+/// What a backend needs, and the clone that runs on it.
+struct Prepared<S> {
+    bound: Bound<S>,
+    arena: Arena,
+    files: Vec<File>,
+    /// The (base, length) of each file.
+    regions: Vec<(u64, u64)>,
+    writable: bool,
+    service: Option<Service>,
+    simulated: Option<Simulated>,
+}
+
 /// Creates the backend and runs the clone on it. `stream` is given the (base, length) of each file; `block` is the
 /// longest op in bytes.
 fn on_backend<S: CloneStream>(
@@ -149,8 +160,6 @@ fn on_backend<S: CloneStream>(
     writable: bool,
     stream: impl FnOnce(&CloneSpec, &[(u64, u64)]) -> S,
 ) -> Result<CloneOutcome, WorkerError> {
-    let engine = parts.engine.clone();
-    let engine = &engine;
     // In virtual time, neither CPUs nor priorities matter.
     let in_virtual_time = spec.simulated.as_ref().is_some_and(|it| it.clock.is_some());
     let mut notes = match in_virtual_time {
@@ -170,23 +179,49 @@ fn on_backend<S: CloneStream>(
         (None, true) => ArenaKind::Sink,
         (None, false) => ArenaKind::Plain,
     };
-    let arena = arena(&spec.job, engine.depth, block, kind, &mut notes)?;
+    let arena = arena(&spec.job, parts.engine.depth, block, kind, &mut notes)?;
     let regions: Vec<(u64, u64)> = spec
         .files
         .iter()
         .map(|file| (file.base, file.length))
         .collect();
-    let files = match engine.kind.without_storage() || service.is_some() {
+    let files = match parts.engine.kind.without_storage() || service.is_some() {
         true => Vec::new(),
         false => files(&mut spec)?,
     };
-    let simulated = spec.simulated.take();
-    let bound = Bound {
-        stream: stream(&spec, &regions),
-        spec,
-        notes,
+    let prepared = Prepared {
+        simulated: spec.simulated.take(),
+        bound: Bound {
+            stream: stream(&spec, &regions),
+            spec,
+            notes,
+        },
+        arena,
+        files,
+        regions,
+        writable,
+        service,
     };
+    run_on(prepared, parts)
+}
+
+/// Runs the clone on a backend of the job's engine.
+fn run_on<S: CloneStream>(
+    prepared: Prepared<S>,
+    parts: Parts<'_>,
+) -> Result<CloneOutcome, WorkerError> {
+    let Prepared {
+        bound,
+        arena,
+        files,
+        regions,
+        writable,
+        service,
+        simulated,
+    } = prepared;
+    let engine = &parts.engine.clone();
     let clock = MonotonicClock;
+    let not_connected = |what: &str| WorkerError::new(what, "it was not connected");
     Ok(match engine.kind {
         EngineKind::Psync => work(synchronous(Psync, files, arena), clock, bound, parts),
         EngineKind::Sync => work(synchronous(SeekSync, files, arena), clock, bound, parts),
@@ -204,31 +239,17 @@ fn on_backend<S: CloneStream>(
             };
             work(backend, clock, bound, parts)
         }
-        EngineKind::IoUring => work(
-            UringBackend::new(files, arena, engine)?,
-            clock,
-            bound,
-            parts,
-        ),
+        EngineKind::IoUring => {
+            let backend = UringBackend::new(files, arena, engine)?;
+            work(backend, clock, bound, parts)
+        }
         EngineKind::IoUringCmd => {
             let backend = NvmeBackend::new(files, arena, engine)?;
             work(backend, clock, bound, parts)
         }
         EngineKind::Posixaio => work(PosixAioBackend::new(files, arena), clock, bound, parts),
         EngineKind::Mmap => {
-            let files = files
-                .into_iter()
-                .zip(regions)
-                .map(|(file, (base, length))| (file, base, length));
-            let mapped = MappedFiles::new(files.collect(), writable)?;
-            let job = bound.spec.job.work.blocks();
-            if let Some(blocks) = job.filter(|blocks| blocks.files.advise) {
-                mapped.advise(match blocks.files.advice {
-                    Some(FileAdvice::Random) => true,
-                    Some(FileAdvice::Sequential) => false,
-                    Some(FileAdvice::NoReuse) | None => blocks.access.order == Order::Random,
-                });
-            }
+            let mapped = mapped(files, &regions, writable, bound.spec.job.work.blocks())?;
             work(SyncBackend::new(mapped, arena), clock, bound, parts)
         }
         EngineKind::Falloc | EngineKind::Ftruncate => {
@@ -238,44 +259,64 @@ fn on_backend<S: CloneStream>(
         }
         EngineKind::Nbd => {
             let name = parts.names.first().cloned().unwrap_or_default();
-            let connection = files.into_iter().next().ok_or_else(|| WorkerError {
-                what: "use a network block device".to_owned(),
-                cause: "it was not connected".to_owned(),
-                hint: None,
-            })?;
+            let connection = files.into_iter().next();
+            let connection =
+                connection.ok_or_else(|| not_connected("use a network block device"))?;
             let backend = NbdBackend::new(connection.descriptor, &name, arena, engine);
             work(backend, clock, bound, parts)
         }
         EngineKind::VhostUserBlk | EngineKind::Virtiofs => {
-            let service = service.ok_or_else(|| WorkerError {
-                what: "use a server of vhost-user".to_owned(),
-                cause: "it was not connected".to_owned(),
-                hint: None,
-            })?;
+            let service = service.ok_or_else(|| not_connected("use a server of vhost-user"))?;
             work(VhostUserBackend::new(service, arena)?, clock, bound, parts)
         }
         EngineKind::Null => work(NullBackend::new(arena, clock), clock, bound, parts),
-        EngineKind::Sim => {
-            let Some(Simulated {
-                seed,
-                device,
-                clock,
-            }) = simulated
-            else {
-                return Err(WorkerError {
-                    what: "simulate a device".to_owned(),
-                    cause: "it was not given a seed".to_owned(),
-                    hint: None,
-                });
-            };
-            let options = engine.sim.clone().unwrap_or_default();
-            match device {
-                Some(device) => simulate(device, clock, arena, bound, parts),
-                None => {
-                    let device = LawDevice::new(options, seed, arena.slots())?;
-                    simulate(device, clock, arena, bound, parts)
-                }
-            }
+        EngineKind::Sim => return simulated_device(simulated, arena, bound, parts),
+    })
+}
+
+/// Maps the files into memory, with the advice of the job.
+fn mapped(
+    files: Vec<File>,
+    regions: &[(u64, u64)],
+    writable: bool,
+    job: Option<&Blocks>,
+) -> Result<MappedFiles, WorkerError> {
+    let files = files.into_iter().zip(regions);
+    let files = files.map(|(file, (base, length))| (file, *base, *length));
+    let mapped = MappedFiles::new(files.collect(), writable)?;
+    if let Some(blocks) = job.filter(|blocks| blocks.files.advise) {
+        mapped.advise(match blocks.files.advice {
+            Some(FileAdvice::Random) => true,
+            Some(FileAdvice::Sequential) => false,
+            Some(FileAdvice::NoReuse) | None => blocks.access.order == Order::Random,
+        });
+    }
+    Ok(mapped)
+}
+
+fn simulated_device<S: CloneStream>(
+    simulated: Option<Simulated>,
+    arena: Arena,
+    bound: Bound<S>,
+    parts: Parts<'_>,
+) -> Result<CloneOutcome, WorkerError> {
+    let Some(Simulated {
+        seed,
+        device,
+        clock,
+    }) = simulated
+    else {
+        return Err(WorkerError::new(
+            "simulate a device",
+            "it was not given a seed",
+        ));
+    };
+    Ok(match device {
+        Some(device) => simulate(device, clock, arena, bound, parts),
+        None => {
+            let options = parts.engine.sim.clone().unwrap_or_default();
+            let device = LawDevice::new(options, seed, arena.slots())?;
+            simulate(device, clock, arena, bound, parts)
         }
     })
 }
@@ -316,11 +357,10 @@ fn files(spec: &mut CloneSpec) -> Result<Vec<File>, WorkerError> {
                 descriptor,
                 device: file.device,
             }),
-            None => Err(WorkerError {
-                what: format!("use `{}`", file.name),
-                cause: "it was not opened".to_owned(),
-                hint: None,
-            }),
+            None => Err(WorkerError::new(
+                format!("use `{}`", file.name),
+                "it was not opened",
+            )),
         })
         .collect()
 }
@@ -352,10 +392,9 @@ fn arena(
             Arena::within(memory, depth, bytes, align, tail)
         }
     };
-    let arena = arena.map_err(|error| WorkerError {
-        what: format!("reserve {depth} buffers of {block} bytes"),
-        cause: error.to_string(),
-        hint: Some("lower `iodepth`, `bs` or `numjobs`".to_owned()),
+    let arena = arena.map_err(|error| {
+        WorkerError::new(format!("reserve {depth} buffers of {block} bytes"), error)
+            .hint("lower `iodepth`, `bs` or `numjobs`")
     })?;
     if huge && arena.pages() != Pages::Huge {
         notes.push("buffers not in huge pages: none free (see `vm.nr_hugepages`)".to_owned());
@@ -377,11 +416,11 @@ fn trailers(rule: &SharedFiles, spec: &CloneSpec) -> Result<Option<Checks>, Work
         return Ok(None);
     }
     if rule.block <= TRAILER as u64 {
-        return Err(WorkerError {
-            what: format!("validate blocks of {} bytes", rule.block),
-            cause: format!("a checksum and an offset take {TRAILER}"),
-            hint: Some("make the blocks longer (`--file-block-size`)".to_owned()),
-        });
+        return Err(WorkerError::new(
+            format!("validate blocks of {} bytes", rule.block),
+            format!("a checksum and an offset take {TRAILER}"),
+        )
+        .hint("make the blocks longer (`--file-block-size`)"));
     }
     let names = spec.files.iter().map(|file| file.name.clone()).collect();
     Ok(Some(Checks::Trailers(Trailers::new(rule.block, names))))
@@ -436,20 +475,20 @@ fn verified_parts(
     let smallest = blocks.access.verified_sizes().min();
     let least = shortest_unit(rule);
     if smallest < least {
-        return Err(WorkerError {
-            what: format!("verify blocks of {smallest} bytes"),
-            cause: format!("at least {least} are needed for their headers"),
-            hint: Some("use `bs=512` or more".to_owned()),
-        });
+        return Err(WorkerError::new(
+            format!("verify blocks of {smallest} bytes"),
+            format!("at least {least} are needed for their headers"),
+        )
+        .hint("use `bs=512` or more"));
     }
     let unit = verified_unit(rule, smallest);
     let grid = blocks.grid_of_writes(unit, regions);
     match grid < unit.min(Verify::MIN_GRID) {
-        true => Err(WorkerError {
-            what: "verify the job's blocks".to_owned(),
-            cause: format!("they begin at multiples of {grid} bytes"),
-            hint: Some("make `size` a multiple of the block size".to_owned()),
-        }),
+        true => Err(WorkerError::new(
+            "verify the job's blocks",
+            format!("they begin at multiples of {grid} bytes"),
+        )
+        .hint("make `size` a multiple of the block size")),
         false => Ok((unit, grid)),
     }
 }
@@ -470,15 +509,15 @@ fn check_zones(spec: &CloneSpec, blocks: &Blocks) -> Result<(), WorkerError> {
         });
         let whole = bytes.fold(0u64, u64::saturating_add);
         if let Some(file) = spec.files.iter().find(|file| file.length < whole) {
-            return Err(WorkerError {
-                what: format!("divide `{}` into zones", file.name),
-                cause: format!(
+            return Err(WorkerError::new(
+                format!("divide `{}` into zones", file.name),
+                format!(
                     "they take {}, and its region has {}",
                     Bytes(whole),
                     Bytes(file.length)
                 ),
-                hint: Some("lower the zones of `zoned_abs`, or raise `size`".to_owned()),
-            });
+            )
+            .hint("lower the zones of `zoned_abs`, or raise `size`"));
         }
     }
     Ok(())
@@ -491,17 +530,17 @@ fn check_precondition(spec: &CloneSpec, blocks: &Blocks) -> Result<(), WorkerErr
     };
     let block = blocks.access.max_block();
     let [file] = spec.files.as_slice() else {
-        return Err(WorkerError {
-            what: "use `sprandom` on several files".to_owned(),
-            cause: "it is the state of one disk".to_owned(),
-            hint: Some("set `nrfiles=1`, and use a job for each disk".to_owned()),
-        });
+        return Err(WorkerError::new(
+            "use `sprandom` on several files",
+            "it is the state of one disk",
+        )
+        .hint("set `nrfiles=1`, and use a job for each disk"));
     };
     let region = rule.physical_bytes(file.length, block) / u64::from(rule.regions.max(1));
     if region < rule.cache.max(block) {
-        return Err(WorkerError {
-            what: format!("divide `{}` into {} regions", file.name, rule.regions),
-            cause: format!(
+        return Err(WorkerError::new(
+            format!("divide `{}` into {} regions", file.name, rule.regions),
+            format!(
                 "each has {}, less than {}",
                 Bytes(region),
                 match rule.cache > block {
@@ -509,8 +548,8 @@ fn check_precondition(spec: &CloneSpec, blocks: &Blocks) -> Result<(), WorkerErr
                     false => format!("a block ({})", Bytes(block)),
                 }
             ),
-            hint: Some("lower `spr_num_regions` or `spr_cs`".to_owned()),
-        });
+        )
+        .hint("lower `spr_num_regions` or `spr_cs`"));
     }
     Ok(())
 }
@@ -529,14 +568,11 @@ fn check_sequence(spec: &CloneSpec, blocks: &Blocks) -> Result<(), WorkerError> 
         let unit = sizes.map_or(1, |sizes| sizes.min()).max(1);
         let last = blocks.iter().max().copied().unwrap_or(0);
         if let Some(file) = spec.files.iter().find(|file| last >= file.length / unit) {
-            return Err(WorkerError {
-                what: format!("access block {last} of `{}`", file.name),
-                cause: format!("its region has {} blocks", file.length / unit),
-                hint: Some(
-                    "lower the numbers of `random_distribution=sequence:`, or raise `size`"
-                        .to_owned(),
-                ),
-            });
+            return Err(WorkerError::new(
+                format!("access block {last} of `{}`", file.name),
+                format!("its region has {} blocks", file.length / unit),
+            )
+            .hint("lower the numbers of `random_distribution=sequence:`, or raise `size`"));
         }
     }
     Ok(())

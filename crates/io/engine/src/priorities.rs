@@ -114,21 +114,7 @@ mod tests {
             }),
             ..Job::default()
         };
-        let issue = Issue {
-            op: Op {
-                kind: OpKind::Read,
-                file: 0,
-                offset: 0,
-                length,
-                skip: 0,
-                priority: 0,
-            },
-            direction,
-            intended: None,
-            checked: false,
-            counted: true,
-            begins_pass: false,
-        };
+        let issue = Issue::counted(Op::new(OpKind::Read, 0, 0, length), direction);
         let mut priorities = Priorities::of(&job, 7).unwrap();
         let mut counts = [0; 4];
         for _ in 0..10_000 {

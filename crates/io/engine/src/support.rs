@@ -29,11 +29,8 @@ pub fn unusable(kind: EngineKind) -> Option<WorkerError> {
 
 fn create(kind: EngineKind) -> Result<(), WorkerError> {
     let engine = Engine::new(kind, 1);
-    let arena = Arena::new(1, 4096, 4096, false).map_err(|error| WorkerError {
-        what: "reserve a buffer".to_owned(),
-        cause: error.to_string(),
-        hint: None,
-    })?;
+    let arena = Arena::new(1, 4096, 4096, false)
+        .map_err(|error| WorkerError::new("reserve a buffer", error))?;
     match kind {
         EngineKind::Libaio => drop(AioBackend::new(Vec::new(), arena, &engine)?),
         EngineKind::IoUringCmd => drop(NvmeBackend::new(Vec::new(), arena, &engine)?),

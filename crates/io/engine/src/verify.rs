@@ -460,7 +460,7 @@ impl Verifier {
         self.result.checked += 1;
         if unit.iter().any(|byte| *byte != 0) {
             self.result.corrupt += 1;
-            self.tell(
+            self.report(
                 op,
                 offset,
                 unit.len(),
@@ -494,7 +494,7 @@ impl Verifier {
             self.result.corrupt += 1;
             let found =
                 format!("another pattern: {found:02x} at byte {at}, expected {expected:02x}");
-            self.tell(op, offset, length, found);
+            self.report(op, offset, length, found);
         }
     }
 
@@ -519,7 +519,7 @@ impl Verifier {
             _ if unit.iter().all(|byte| *byte == 0) => ("zeroes".to_owned(), None),
             _ => ("no header".to_owned(), None),
         };
-        self.tell_fitting(op, offset, unit.len(), found, fitting);
+        self.report_with_option(op, offset, unit.len(), found, fitting);
     }
 
     fn check_own(&mut self, op: &Op, offset: u64, unit: &[u8], header: &Header) {
@@ -540,32 +540,32 @@ impl Verifier {
         {
             self.result.foreign += 1;
             let found = format!("a block with checksum {written}, expected another");
-            self.tell_fitting(op, offset, length, found, Some(format!("verify={written}")));
+            self.report_with_option(op, offset, length, found, Some(format!("verify={written}")));
         } else if stored != computed {
             self.result.corrupt += 1;
             let found = format!(
                 "a wrong checksum (write {}): {computed:x} of the data, {stored:x} in the header",
                 header.sequence
             );
-            self.tell(op, offset, length, found);
+            self.report(op, offset, length, found);
         } else if header.offset != offset || self.of_another(op.file, header, expected, identity) {
             self.result.misplaced += 1;
             let found = match header.offset == offset {
                 true => "a block of another file".to_owned(),
                 false => format!("the block of offset {}", header.offset),
             };
-            self.tell(op, offset, length, found);
+            self.report(op, offset, length, found);
         } else if self.rule.check_seed
             && ((self.fio.is_none() && header.seed != self.writer.seed)
                 || (expected != 0 && header.trial != Some(identity.trial)))
         {
             self.result.stale += 1;
             let found = "a block of another job or an earlier trial";
-            self.tell(op, offset, length, found);
+            self.report(op, offset, length, found);
         } else if self.rule.check_sequence && expected != 0 && header.sequence != expected {
             self.result.stale += 1;
             let found = format!("write {} in place of {expected}", header.sequence);
-            self.tell(op, offset, length, found);
+            self.report(op, offset, length, found);
         }
     }
 
@@ -581,7 +581,7 @@ impl Verifier {
         let (layout, length) = (header.layout, unit.len());
         if let Some(fault) = fault {
             self.result.corrupt += 1;
-            return self.tell(op, offset, length, fault);
+            return self.report(op, offset, length, fault);
         }
         let any_sum = self.rule.checksum == Checksum::HeaderOnly;
         let name = |sum: u16| fio_header::name(sum).map_or(sum.to_string(), str::to_owned);
@@ -607,7 +607,7 @@ impl Verifier {
         };
         if let Some((found, fitting)) = foreign {
             self.result.foreign += 1;
-            return self.tell_fitting(op, offset, length, found, fitting);
+            return self.report_with_option(op, offset, length, found, fitting);
         }
         let stored = &unit[fio.at + layout.length()..][..fio.sum_length];
         let parts = fio.data(layout, unit);
@@ -621,12 +621,12 @@ impl Verifier {
                 fio_header::digits(computed.bytes()),
                 fio_header::digits(stored)
             );
-            return self.tell(op, offset, length, found);
+            return self.report(op, offset, length, found);
         }
         if header.offset != offset {
             self.result.misplaced += 1;
             let found = format!("the block of offset {}", header.offset);
-            return self.tell(op, offset, length, found);
+            return self.report(op, offset, length, found);
         }
         if matches!(
             self.rule.checksum,
@@ -668,11 +668,11 @@ impl Verifier {
                     }
                 }
             };
-            self.tell(op, offset, length, found);
+            self.report(op, offset, length, found);
         } else if self.rule.check_sequence && header.write != write {
             self.result.stale += 1;
             let found = format!("write {} in place of {}", header.write + 1, write + 1);
-            self.tell(op, offset, length, found);
+            self.report(op, offset, length, found);
         }
     }
 
@@ -730,12 +730,12 @@ impl Verifier {
         }
     }
 
-    fn tell(&mut self, op: &Op, offset: u64, length: usize, found: impl Into<String>) {
-        self.tell_fitting(op, offset, length, found, None);
+    fn report(&mut self, op: &Op, offset: u64, length: usize, found: impl Into<String>) {
+        self.report_with_option(op, offset, length, found, None);
     }
 
     /// Names a bad block, with the option that fits it.
-    fn tell_fitting(
+    fn report_with_option(
         &mut self,
         op: &Op,
         offset: u64,

@@ -14,13 +14,13 @@ use readers::{Access, Readers, ReadersSettings};
 /// Random reads of 4 KiB, `depth` in flight.
 fn random_reads(device: &mut impl Device, depth: u32, count: u64) -> u64 {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-    let mut next = || Op {
-        kind: OpKind::Read,
-        file: 0,
-        offset: random.random_range(0..1u64 << 25) * 4096,
-        length: 4096,
-        skip: 0,
-        priority: 0,
+    let mut next = || {
+        Op::new(
+            OpKind::Read,
+            0,
+            random.random_range(0..1u64 << 25) * 4096,
+            4096,
+        )
     };
     (0..depth).for_each(|slot| device.submit(0, slot, &next()));
     let mut events = u64::from(depth);

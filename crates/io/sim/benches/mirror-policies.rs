@@ -439,14 +439,7 @@ impl Streams {
                 arrivals.pop();
                 let stream = u64::from(slot) / self.depth;
                 let at = &mut next[stream as usize];
-                let op = Op {
-                    kind: OpKind::Read,
-                    file: 0,
-                    offset: stream * Self::PART + *at,
-                    length: Self::READ,
-                    skip: 0,
-                    priority: 0,
-                };
+                let op = Op::new(OpKind::Read, 0, stream * Self::PART + *at, Self::READ);
                 *at = (*at + u64::from(Self::READ)) % Self::PART;
                 mirror.submit(now, slot, &op);
             }

@@ -154,14 +154,7 @@ fn op_of(command: &Command) -> Op {
         Transfer::Read => OpKind::Read,
         Transfer::Write => OpKind::Write,
     };
-    Op {
-        kind,
-        file: 0,
-        offset: command.offset,
-        length: command.length as u32,
-        skip: 0,
-        priority: 0,
-    }
+    Op::new(kind, 0, command.offset, command.length as u32)
 }
 
 impl Device for SimMirror {

@@ -5,14 +5,7 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 pub(crate) fn op(kind: OpKind, offset: u64, length: u32) -> Op {
-    Op {
-        kind,
-        file: 0,
-        offset,
-        length,
-        skip: 0,
-        priority: 0,
-    }
+    Op::new(kind, 0, offset, length)
 }
 
 pub(crate) fn random(seed: u64) -> Xoshiro256PlusPlus {

@@ -57,6 +57,19 @@ pub struct Op {
 }
 
 impl Op {
+    /// An op with a buffer of its own length, and no priority.
+    #[inline]
+    pub const fn new(kind: OpKind, file: u32, offset: u64, length: u32) -> Op {
+        Op {
+            kind,
+            file,
+            offset,
+            length,
+            skip: 0,
+            priority: 0,
+        }
+    }
+
     /// Bytes that it transfers if it succeeds; 0 for trims and syncs.
     #[inline]
     pub fn transfer_length(&self) -> u32 {

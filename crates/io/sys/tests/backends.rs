@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use iodyno_model::errno::{EBADF, ECANCELED, EFAULT, EINTR, EINVAL, EIO, ENOSPC, EOPNOTSUPP};
 use iodyno_model::{Engine, EngineKind};
 use iodyno_sys::memory::Arena;
 use iodyno_sys::{
@@ -18,15 +19,6 @@ const BLOCK: u32 = 4096;
 const DEPTH: u32 = 8;
 /// Longer than any op takes, ns: the test of an op that hangs fails.
 const WATCHDOG_NS: u64 = 120_000_000_000;
-
-const EIO: i32 = 5;
-const EINTR: i32 = 4;
-const EBADF: i32 = 9;
-const EFAULT: i32 = 14;
-const EINVAL: i32 = 22;
-const ENOSPC: i32 = 28;
-const EOPNOTSUPP: i32 = 95;
-const ECANCELED: i32 = 125;
 
 /// A backend with one file.
 struct Subject {
@@ -87,14 +79,12 @@ impl Subject {
 /// An op on the block of this number.
 fn op(kind: OpKind, block: u64) -> Op {
     let synced = matches!(kind, OpKind::Fsync | OpKind::Fdatasync);
-    Op {
+    Op::new(
         kind,
-        file: 0,
-        offset: block * u64::from(BLOCK),
-        length: if synced { 0 } else { BLOCK },
-        skip: 0,
-        priority: 0,
-    }
+        0,
+        block * u64::from(BLOCK),
+        if synced { 0 } else { BLOCK },
+    )
 }
 
 fn arena() -> Arena {

@@ -1,5 +1,6 @@
 //! Options of pacing, durability and failed ops.
 
+use iodyno_model::errno::EILSEQ;
 use iodyno_model::{
     Arrival, DirectionRate, PerDirection, RangeSync, closest, errno_named, errno_names,
 };
@@ -128,9 +129,6 @@ fn continue_on_error(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     errors.continue_verify = verify;
     Ok(())
 }
-
-/// The error of a block that fails verification.
-const EILSEQ: i32 = 84;
 
 fn ignore_error(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let [read, write, verify] = value.parts(|token| error_list(value, token))?;

@@ -1,5 +1,8 @@
 //! The less frequent work of the loop: failed and short ops, verification, and the resolution of its timestamps.
 
+use iodyno_model::errno::{
+    ECANCELED, EDQUOT, EILSEQ, EINVAL, ENODATA, ENOSPC, EOPNOTSUPP, EPERM, ETIMEDOUT,
+};
 use iodyno_model::{DepthUse, Direction, StopRequest};
 use iodyno_sys::{Backend, Clock, Completion, OpKind, Slot};
 
@@ -7,19 +10,9 @@ use iodyno_units::Nanos;
 
 use super::{Driver, Unseen};
 use crate::counters::{LatencyCounters, OpCounters, add};
-use crate::counts;
+use crate::error_counts;
 use crate::outcome::WorkerError;
 use crate::stream::{Issue, OpStream, checked_read};
-
-const EPERM: i32 = 1;
-const EINVAL: i32 = 22;
-const ENOSPC: i32 = 28;
-const ENODATA: i32 = 61;
-const EILSEQ: i32 = 84;
-const EOPNOTSUPP: i32 = 95;
-const ETIMEDOUT: i32 = 110;
-const EDQUOT: i32 = 122;
-const ECANCELED: i32 = 125;
 
 impl<B: Backend, C: Clock> Driver<'_, B, C> {
     /// Records how long completions of this turn, which requested at least `min`, may have been undetected: the time
@@ -102,15 +95,17 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         self.errors.count(direction, ETIMEDOUT, &issue.op, file);
         self.failed = true;
         let limit = self.max_latency_ns[direction as usize];
-        self.fault.get_or_insert_with(|| WorkerError {
-            what: "keep to `max_latency`".to_owned(),
-            cause: format!(
-                "a {} took {}, and at most {} was allowed",
-                direction.name(),
-                Nanos(service_ns),
-                Nanos(limit)
-            ),
-            hint: Some("raise `max_latency`, or leave it out".to_owned()),
+        self.fault.get_or_insert_with(|| {
+            WorkerError::new(
+                "keep to `max_latency`",
+                format!(
+                    "a {} took {}, and at most {} was allowed",
+                    direction.name(),
+                    Nanos(service_ns),
+                    Nanos(limit)
+                ),
+            )
+            .hint("raise `max_latency`, or leave it out")
         });
     }
 
@@ -176,7 +171,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
             0 => ENOSPC,
             result => -result,
         };
-        let (counts, goes_on) = counts::judge(&self.job.errors, issue.direction, errno);
+        let (counts, continues) = error_counts::judge(&self.job.errors, issue.direction, errno);
         let cancelled = errno == ECANCELED && self.shared.stop_request() == StopRequest::Abort;
         if issue.counted && !cancelled {
             self.shared.op_ended(self.last_end, completion.completed);
@@ -191,12 +186,12 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
             add(&counters.of(issue.direction).errors, 1);
             let file = &self.seen.names[issue.op.file as usize];
             self.errors.count(issue.direction, errno, &issue.op, file);
-            self.failed |= !goes_on;
+            self.failed |= !continues;
             let atomic = self.atomic && issue.op.kind == OpKind::Write;
-            if atomic && !goes_on && self.fault.is_none() {
+            if atomic && !continues && self.fault.is_none() {
                 self.fault = not_atomic(&issue.op, file, errno);
             }
-            if errno == EPERM && issue.op.priority != 0 && !goes_on {
+            if errno == EPERM && issue.op.priority != 0 && !continues {
                 self.fault.get_or_insert_with(without_priority);
             }
         }
@@ -211,11 +206,11 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
 
 /// The reason why an op was refused because of its priority.
 fn without_priority() -> WorkerError {
-    WorkerError {
-        what: "give ops a priority of the real-time class".to_owned(),
-        cause: "EPERM: this needs the capability CAP_SYS_NICE or CAP_SYS_ADMIN".to_owned(),
-        hint: Some("run as root, or set `cmdprio_class=2`".to_owned()),
-    }
+    WorkerError::new(
+        "give ops a priority of the real-time class",
+        "EPERM: this needs the capability CAP_SYS_NICE or CAP_SYS_ADMIN",
+    )
+    .hint("run as root, or set `cmdprio_class=2`")
 }
 
 /// The reason why an atomic write was refused.
@@ -231,9 +226,11 @@ fn not_atomic(op: &iodyno_sys::Op, file: &str, errno: i32) -> Option<WorkerError
         ),
         _ => return None,
     };
-    Some(WorkerError {
-        what: format!("write {} bytes atomically to `{file}`", op.length),
-        cause: cause.to_owned(),
-        hint: Some(hint.to_owned()),
-    })
+    Some(
+        WorkerError::new(
+            format!("write {} bytes atomically to `{file}`", op.length),
+            cause.to_owned(),
+        )
+        .hint(hint.to_owned()),
+    )
 }

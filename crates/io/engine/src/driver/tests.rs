@@ -11,7 +11,7 @@ use iodyno_sys::{LawDevice, SimBackend, VirtualClock};
 use iodyno_units::Nanos;
 
 use super::*;
-use crate::blocks::{Bound, work};
+use crate::driven_clone::{Bound, work};
 use crate::flow::SharedFlow;
 use crate::outcome::CloneOutcome;
 use crate::spec::{ClonePart, CloneSpec};

@@ -70,11 +70,7 @@ pub(crate) fn run(
 }
 
 fn impossible(cause: String) -> WorkerError {
-    WorkerError {
-        what: "do file operations".to_owned(),
-        cause,
-        hint: None,
-    }
+    WorkerError::new("do file operations", cause)
 }
 
 /// Allocates everything that the cycles need. Adds a note if the memory is not as requested.
@@ -94,19 +90,14 @@ fn prepare<'a>(
         operations.writing.chunk,
         spec.seed ^ CONTENT,
     );
-    let contents = contents.map_err(|error| WorkerError {
-        what: "reserve a buffer to write from".to_owned(),
-        cause: error.to_string(),
-        hint: Some("lower the number of threads".to_owned()),
+    let contents = contents.map_err(|error| {
+        WorkerError::new("reserve a buffer to write from", error)
+            .hint("lower the number of threads")
     })?;
     let note = contents.note(&job.buffers);
     let seeds = (clones.0, clones.1, spec.seed ^ PICKS);
     let folder = Folder::new(part, operations, &mut plan, contents, seeds);
-    let folder = folder.map_err(|(what, errno)| WorkerError {
-        what,
-        cause: errno.to_string(),
-        hint: None,
-    })?;
+    let folder = folder.map_err(|(what, errno)| WorkerError::new(what, errno))?;
     Ok((Cycles::new(job, plan, folder, shared, spec.seed), note))
 }
 
@@ -173,10 +164,12 @@ impl CloneWork for FileOperationsClone<'_> {
         let shared = steps.shared;
         let drained = steps.run(self, Step::Drain, |work| {
             let folder = &work.cycles.folder;
-            drain(&folder.descriptor, &work.operations.sets, shared).map_err(|errno| WorkerError {
-                what: format!("sync the file system of `{}`", folder.path.display()),
-                cause: errno.to_string(),
-                hint: Some("see `dmesg`".to_owned()),
+            drain(&folder.descriptor, &work.operations.sets, shared).map_err(|errno| {
+                WorkerError::new(
+                    format!("sync the file system of `{}`", folder.path.display()),
+                    errno,
+                )
+                .hint("see `dmesg`")
             })
         });
         let Some(drained) = drained else {

@@ -12,7 +12,7 @@ use super::fault::explain;
 use super::folder::{Failed, Folder, Halt};
 use super::plan::Plan;
 use crate::counters::{OpCounters, add};
-use crate::counts::{ErrorCounts, judge};
+use crate::error_counts::{ErrorCounts, judge};
 use crate::in_flight::OpsInFlight;
 use crate::outcome::WorkerError;
 use crate::shared::CloneShared;
@@ -212,7 +212,7 @@ impl<'a> Cycles<'a> {
     #[cold]
     fn failed(&mut self, counters: &OpCounters, direction: Direction, failed: Failed) {
         let errno = failed.errno.raw_os_error();
-        let (counts, goes_on) = judge(&self.job.errors, direction, errno);
+        let (counts, continues) = judge(&self.job.errors, direction, errno);
         let filled = self.job.end.until_full && matches!(failed.errno, Errno::NOSPC | Errno::DQUOT);
         if filled {
             self.full = true;
@@ -222,7 +222,7 @@ impl<'a> Cycles<'a> {
             let name = path.display().to_string();
             self.errors
                 .count_at(direction, errno, (failed.offset, 0), &name);
-            if !goes_on {
+            if !continues {
                 self.failed = true;
                 let fault = explain(&self.folder, direction, failed.errno, &path);
                 self.fault = self.fault.take().or(fault);

@@ -128,7 +128,7 @@ fn settle(
     clock: &impl Clock,
     mut rises: Rises,
     mut look: impl FnMut() -> Result<Free, Errno>,
-    told: impl Fn() -> bool,
+    stopped: impl Fn() -> bool,
 ) -> Result<Drained, Errno> {
     let mut end = start;
     loop {
@@ -136,7 +136,7 @@ fn settle(
             end = clock.now();
         }
         let now = clock.now();
-        if now - end >= STEADY_NS || told() {
+        if now - end >= STEADY_NS || stopped() {
             let restless = false;
             return Ok(Drained { end, restless });
         }
@@ -181,8 +181,8 @@ mod tests {
                 inodes: 1_000_000u64.saturating_add_signed(inodes),
             })
         };
-        let told = || clock.now() >= told_at_ms.saturating_mul(MS);
-        let drained = settle(0, &clock, Rises::beyond(&sets), look, told).unwrap();
+        let stopped = || clock.now() >= told_at_ms.saturating_mul(MS);
+        let drained = settle(0, &clock, Rises::beyond(&sets), look, stopped).unwrap();
         (drained.end / MS, drained.restless, clock.now() / MS)
     }
 

@@ -48,11 +48,13 @@ pub(super) fn explain(
         ),
         _ => return None,
     };
-    Some(WorkerError {
-        what: format!("{} `{}`", deed(direction), path.display()),
-        cause: format!("{}: {cause}", errno_name(errno.raw_os_error())),
-        hint: Some(hint.to_owned()),
-    })
+    Some(
+        WorkerError::new(
+            format!("{} `{}`", deed(direction), path.display()),
+            format!("{}: {cause}", errno_name(errno.raw_os_error())),
+        )
+        .hint(hint.to_owned()),
+    )
 }
 
 /// A removed folder stays open, but has no name.

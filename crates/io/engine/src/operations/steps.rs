@@ -352,7 +352,7 @@ fn write(
                     offset,
                 })
             };
-            let asked = rest.len();
+            let requested = rest.len();
             let (result, mut writing) = timed(|| retry_on_intr(|| pwrite(file, rest, offset)));
             let written = match result {
                 Ok(0) => return Err(failed(Errno::NOSPC)),
@@ -360,7 +360,7 @@ fn write(
                 Err(errno) => return Err(failed(errno)),
             };
             moved += written;
-            writing.short = written < asked;
+            writing.short = written < requested;
             writing.bytes = written as u64;
             done.add(writing);
             offset += written as u64;

@@ -126,14 +126,7 @@ mod tests {
     use iodyno_sys::OpKind;
 
     fn op(offset: u64, length: u32) -> Op {
-        Op {
-            kind: OpKind::Write,
-            file: 0,
-            offset,
-            length,
-            skip: 0,
-            priority: 0,
-        }
+        Op::new(OpKind::Write, 0, offset, length)
     }
 
     fn trailers() -> Trailers {

@@ -77,6 +77,17 @@ struct SyncTurn {
     waiting: VecDeque<u32>,
 }
 
+impl SyncTurn {
+    /// For this number of files.
+    fn new(files: usize) -> SyncTurn {
+        SyncTurn {
+            ranges: vec![None; files],
+            waiting: VecDeque::with_capacity(files),
+            ..SyncTurn::default()
+        }
+    }
+}
+
 #[derive(Debug)]
 struct ThinkTurn {
     rule: ThinkTime,
@@ -89,6 +100,16 @@ struct ThinkTurn {
 }
 
 impl ThinkTurn {
+    fn new(rule: ThinkTime) -> ThinkTurn {
+        ThinkTurn {
+            rule,
+            ops: 0,
+            in_flight: 0,
+            since: 0,
+            until: None,
+        }
+    }
+
     fn due(&self, now: u64) -> bool {
         let io_time = self.rule.io_time.0;
         self.ops >= self.rule.every_ops.max(1)
@@ -133,6 +154,18 @@ impl Drop for FlowTurn {
     }
 }
 
+/// Bytes of a pass and of all passes, if written data are verified after each.
+fn verified_passes(blocks: &Blocks, byte_budget: u64) -> Option<(u64, u64)> {
+    let passes = blocks.passes;
+    let verified = |verify: &Verify| verify.do_verify && !verify.only && verify.backlog == 0;
+    (passes.loops > 1
+        && !passes.time_based
+        && passes.io_size.is_none()
+        && blocks.access.writes
+        && blocks.verify.as_ref().is_some_and(verified))
+    .then_some((byte_budget / passes.loops, byte_budget))
+}
+
 impl JobStream {
     /// The stream of a clone whose files have these regions, each (base, length).
     pub fn new(
@@ -148,13 +181,7 @@ impl JobStream {
         let shortest = regions.iter().map(|(_, length)| *length).min();
         let shortest = shortest.unwrap_or(u64::MAX).max(least);
         let passes = blocks.passes;
-        let verified = |verify: &Verify| verify.do_verify && !verify.only && verify.backlog == 0;
-        let verified_passes = (passes.loops > 1
-            && !passes.time_based
-            && passes.io_size.is_none()
-            && access.writes
-            && blocks.verify.as_ref().is_some_and(verified))
-        .then_some((byte_budget / passes.loops, byte_budget));
+        let verified_passes = verified_passes(blocks, byte_budget);
         let bytes = match (passes.time_based, verified_passes) {
             (true, _) => ENDLESS,
             (false, Some((pass, _))) => pass,
@@ -178,7 +205,12 @@ impl JobStream {
         let writes_after_trims = access.trims && access.writes;
         let sync = &blocks.sync;
         let syncs = sync.fsync_every > 0 || sync.fdatasync_every > 0 || sync.range.is_some();
-        let synced = if syncs { regions.len() } else { 0 };
+        let count = regions.len();
+        let rewritten = if writes_after_trims {
+            depth as usize
+        } else {
+            0
+        };
         let plain = hazards.is_none()
             && !writes_after_trims
             && job.pacing.think.is_none()
@@ -204,32 +236,11 @@ impl JobStream {
             verified_passes,
             most_ops,
             files,
-            syncs: SyncTurn {
-                ranges: vec![None; synced],
-                waiting: VecDeque::with_capacity(synced),
-                ..SyncTurn::default()
-            },
-            think: job.pacing.think.map(|rule| ThinkTurn {
-                rule,
-                ops: 0,
-                in_flight: 0,
-                since: 0,
-                until: None,
-            }),
+            syncs: SyncTurn::new(if syncs { count } else { 0 }),
+            think: job.pacing.think.map(ThinkTurn::new),
             flow: None,
-            trimmed: Vec::with_capacity(if writes_after_trims {
-                depth as usize
-            } else {
-                0
-            }),
-            trims_in_flight: vec![
-                None;
-                if writes_after_trims {
-                    depth as usize
-                } else {
-                    0
-                }
-            ],
+            trimmed: Vec::with_capacity(rewritten),
+            trims_in_flight: vec![None; rewritten],
             hazards,
             zone_order: None,
             checks_reads: blocks.verify.is_some() && !access.writes,
@@ -293,14 +304,7 @@ impl JobStream {
             // The call takes 0 for all up to the end of the file.
             op.length = u32::try_from(last - first).unwrap_or(0);
         }
-        Some(Issue {
-            op,
-            direction: Direction::Sync,
-            intended: None,
-            checked: false,
-            counted: true,
-            begins_pass: false,
-        })
+        Some(Issue::counted(op, Direction::Sync))
     }
 
     /// As in fio, a write is followed by one sync at most: fsync takes precedence over fdatasync, and that over
@@ -386,14 +390,7 @@ impl JobStream {
         };
         let due = self.mix.take(direction, length, &mut self.random);
         *place = Issue {
-            op: Op {
-                kind,
-                file,
-                offset,
-                length: length as u32,
-                skip: 0,
-                priority: 0,
-            },
+            op: Op::new(kind, file, offset, length as u32),
             direction: if checked { Direction::Read } else { direction },
             intended: due.and_then(|due| NonZeroU64::new(self.start.saturating_add(due))),
             checked,
@@ -436,12 +433,9 @@ impl JobStream {
             }
         };
         Some(Issue {
-            op,
-            direction,
-            intended: None,
             checked,
             counted: !checked,
-            begins_pass: false,
+            ..Issue::counted(op, direction)
         })
     }
 

@@ -26,37 +26,17 @@ impl<I: Iterator<Item = Issue>> OpStream for ListStream<I> {
 /// A sync of a file; only its errors are recorded.
 pub fn end_sync(kind: OpKind, file: u32) -> Issue {
     Issue {
-        op: Op {
-            kind,
-            file,
-            offset: 0,
-            length: 0,
-            skip: 0,
-            priority: 0,
-        },
-        direction: Direction::Sync,
-        intended: None,
-        checked: false,
         counted: false,
-        begins_pass: false,
+        ..Issue::counted(Op::new(kind, file, 0, 0), Direction::Sync)
     }
 }
 
 /// A read whose data is verified.
 pub fn checked_read((file, offset, length): (u32, u64, u32)) -> Issue {
+    let op = Op::new(OpKind::Read, file, offset, length);
     Issue {
-        op: Op {
-            kind: OpKind::Read,
-            file,
-            offset,
-            length,
-            skip: 0,
-            priority: 0,
-        },
-        direction: Direction::Read,
-        intended: None,
         checked: true,
         counted: false,
-        begins_pass: false,
+        ..Issue::counted(op, Direction::Read)
     }
 }

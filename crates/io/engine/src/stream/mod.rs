@@ -49,6 +49,21 @@ pub struct Issue {
     pub begins_pass: bool,
 }
 
+impl Issue {
+    /// An op that is counted, without a schedule.
+    #[inline]
+    pub fn counted(op: Op, direction: Direction) -> Issue {
+        Issue {
+            op,
+            direction,
+            intended: None,
+            checked: false,
+            counted: true,
+            begins_pass: false,
+        }
+    }
+}
+
 /// The result of asking a stream for the next op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {

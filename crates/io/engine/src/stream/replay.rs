@@ -66,20 +66,10 @@ impl OpStream for ReplayStream {
             TracedKind::Sync => OpKind::Fsync,
             TracedKind::DataSync => OpKind::Fdatasync,
         };
+        let issued = Op::new(kind, self.part.files[op.file()], op.offset, op.length);
         *place = Issue {
-            op: Op {
-                kind,
-                file: self.part.files[op.file()],
-                offset: op.offset,
-                length: op.length,
-                skip: 0,
-                priority: 0,
-            },
-            direction: op.kind().direction(),
             intended: due.and_then(NonZeroU64::new),
-            checked: false,
-            counted: true,
-            begins_pass: false,
+            ..Issue::counted(issued, op.kind().direction())
         };
         self.next += 1;
         self.issued += 1;

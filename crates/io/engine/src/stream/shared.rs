@@ -273,20 +273,11 @@ fn transfer(place: &Place, writes: bool, intended: Option<NonZeroU64>, checks: b
         true => (OpKind::Write, Direction::Write),
         false => (OpKind::Read, Direction::Read),
     };
+    let op = Op::new(kind, place.file, place.offset, place.length);
     Issue {
-        op: Op {
-            kind,
-            file: place.file,
-            offset: place.offset,
-            length: place.length,
-            skip: 0,
-            priority: 0,
-        },
-        direction,
         intended,
         checked: checks && !writes,
-        counted: true,
-        begins_pass: false,
+        ..Issue::counted(op, direction)
     }
 }
 

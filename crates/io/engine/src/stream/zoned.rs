@@ -210,12 +210,8 @@ impl ZoneOrder {
 /// The issue of an op that empties a zone. It is not counted.
 pub(super) fn reset(op: Op) -> Issue {
     Issue {
-        op,
-        direction: Direction::Write,
-        intended: None,
-        checked: false,
         counted: false,
-        begins_pass: false,
+        ..Issue::counted(op, Direction::Write)
     }
 }
 

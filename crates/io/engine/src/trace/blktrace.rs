@@ -5,7 +5,9 @@
 
 use std::io::{self, BufRead, Read};
 
-use super::{Builder, Elapsed, ParsedOp, Trace, TraceError, TracedKind, TracedName, at, unread};
+use super::{
+    Builder, Elapsed, ParsedOp, Trace, TraceError, TracedKind, TracedName, at, unreadable,
+};
 
 const MAGIC: u32 = 0x6561_7400;
 const VERSION: u32 = 7;
@@ -157,7 +159,7 @@ fn next(input: &mut impl Read, record: &mut [u8; RECORD], number: u64) -> Result
             Ok(0) => return Err(cut_off(number)),
             Ok(count) => filled += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(unread(format!("{RECORDS} {number}: "), &error)),
+            Err(error) => return Err(unreadable(format!("{RECORDS} {number}: "), &error)),
         }
     }
     Ok(true)
@@ -168,7 +170,7 @@ fn skip(input: &mut impl Read, length: u64, number: u64) -> Result<(), TraceErro
     match io::copy(&mut input.take(length), &mut io::sink()) {
         Ok(skipped) if skipped == length => Ok(()),
         Ok(_) => Err(cut_off(number)),
-        Err(error) => Err(unread(format!("{RECORDS} {number}: "), &error)),
+        Err(error) => Err(unreadable(format!("{RECORDS} {number}: "), &error)),
     }
 }
 

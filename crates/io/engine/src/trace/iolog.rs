@@ -8,7 +8,9 @@ use std::io::BufRead;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use super::{Builder, Elapsed, ParsedOp, Trace, TraceError, TracedKind, TracedName, at, unread};
+use super::{
+    Builder, Elapsed, ParsedOp, Trace, TraceError, TracedKind, TracedName, at, unreadable,
+};
 
 /// The longest line, bytes. fio's own buffer has this length.
 const MAX_LINE_LEN: usize = 4096;
@@ -125,7 +127,7 @@ fn next(input: &mut impl BufRead, line: &mut Vec<u8>, number: u64) -> Result<boo
     line.clear();
     std::io::Read::take(&mut *input, MAX_LINE_LEN as u64 + 1)
         .read_until(b'\n', line)
-        .map_err(|error| unread(format!("{LINE} {number}: "), &error))?;
+        .map_err(|error| unreadable(format!("{LINE} {number}: "), &error))?;
     if line.len() > MAX_LINE_LEN {
         let what = format!("it is longer than {MAX_LINE_LEN} bytes");
         return Err(at(LINE, number, what, CORRECT));

@@ -174,7 +174,7 @@ pub fn read(input: impl BufRead, replay: &Replay, limits: Limits) -> Result<Trac
     (&mut input)
         .take(4)
         .read_to_end(&mut head)
-        .map_err(|error| unread(String::new(), &error))?;
+        .map_err(|error| unreadable(String::new(), &error))?;
     let order = blktrace::byte_order(&head);
     let whole = head.as_slice().chain(input);
     let builder = Builder::new(replay, limits);
@@ -184,7 +184,7 @@ pub fn read(input: impl BufRead, replay: &Replay, limits: Limits) -> Result<Trac
     }
 }
 
-fn unread(place: String, error: &io::Error) -> TraceError {
+fn unreadable(place: String, error: &io::Error) -> TraceError {
     TraceError {
         place,
         message: format!("cannot be read: {error}"),

@@ -44,14 +44,7 @@ fn of_trial(trial: u64, rule: Verify, block: u64) -> Verifier {
 }
 
 fn write(file: u32, offset: u64, length: u32) -> Op {
-    Op {
-        kind: OpKind::Write,
-        file,
-        offset,
-        length,
-        skip: 0,
-        priority: 0,
-    }
+    Op::new(OpKind::Write, file, offset, length)
 }
 
 fn sealed(verifier: &mut Verifier, op: &Op) -> Vec<u8> {

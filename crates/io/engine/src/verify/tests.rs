@@ -26,14 +26,7 @@ fn verifier(checksum: Checksum) -> Verifier {
 }
 
 fn write(file: u32, offset: u64) -> Op {
-    Op {
-        kind: OpKind::Write,
-        file,
-        offset,
-        length: 8192,
-        skip: 0,
-        priority: 0,
-    }
+    Op::new(OpKind::Write, file, offset, 8192)
 }
 
 fn sealed(verifier: &mut Verifier, op: &Op) -> Vec<u8> {

@@ -588,11 +588,7 @@ mod tests {
         let clones: Vec<Ended> = (0..9)
             .map(|n| {
                 let mut clone = clone(n, EndedBy::Error);
-                clone.broken = Some(WorkerError {
-                    what: format!("do {n}"),
-                    cause: "no".into(),
-                    hint: None,
-                });
+                clone.broken = Some(WorkerError::new(format!("do {n}"), "no"));
                 clone
             })
             .collect();

@@ -39,11 +39,10 @@ pub(crate) fn spawn(
         move || {
             let run = AssertUnwindSafe(|| iodyno_engine::run(spec, &shared));
             let result = catch_unwind(run).unwrap_or_else(|_| {
-                Err(WorkerError {
-                    what: "continue".to_owned(),
-                    cause: "its worker panicked; see stderr".to_owned(),
-                    hint: Some("this is a bug in iodyno: please report it".to_owned()),
-                })
+                Err(
+                    WorkerError::new("continue", "its worker panicked; see stderr")
+                        .hint("this is a bug in iodyno: please report it"),
+                )
             });
             // The thread that waits for it at the gate learns that it failed.
             shared.gate.arrive(false);
@@ -60,11 +59,8 @@ pub(crate) fn spawn(
         .spawn(work);
     made.map_err(|error| {
         shared.gate.arrive(false);
-        let fault = WorkerError {
-            what: "start a thread".to_owned(),
-            cause: error.to_string(),
-            hint: Some("raise `ulimit -u` or the cgroup's pids.max, or lower `numjobs=`".into()),
-        };
+        let fault = WorkerError::new("start a thread", error)
+            .hint("raise `ulimit -u` or the cgroup's pids.max, or lower `numjobs=`");
         let _ = signals.send(Signal::Ended(index, Box::new(Err(fault))));
     })
     .ok()

@@ -1,5 +1,6 @@
 //! Counts other than latencies: failed ops by errno, depths and batches.
 
+use iodyno_model::errno::{EILSEQ, EIO, ENODATA};
 use iodyno_model::{DepthUse, Direction, ErrorCount, ErrorPolicy};
 use iodyno_sys::Op;
 
@@ -51,21 +52,17 @@ impl ErrorCounts {
     }
 }
 
-const EIO: i32 = 5;
-const ENODATA: i32 = 61;
-const EILSEQ: i32 = 84;
-
 /// Applies a policy to a failed op: whether it counts, and whether the job continues. As in fio, a job continues only
 /// after EIO and EILSEQ, a verification error. Other errors, such as ENOSPC, would repeat with every op. ENODATA is EIO
 /// in fio: an empty read.
 pub(crate) fn judge(policy: &ErrorPolicy, direction: Direction, errno: i32) -> (bool, bool) {
-    let (ignored, goes_on) = match direction {
+    let (ignored, continues) = match direction {
         Direction::Read => (&policy.ignore_read, policy.continue_read),
         _ => (&policy.ignore_write, policy.continue_write),
     };
     match errno {
         _ if ignored.contains(&errno) => (false, true),
-        EIO | ENODATA => (true, goes_on),
+        EIO | ENODATA => (true, continues),
         EILSEQ => (true, policy.continue_verify),
         _ => (true, false),
     }

@@ -181,8 +181,9 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
         self.engine.fallbacks.extend(dump_fault.map(str::to_owned));
         if self.driver.depth.found > 0 {
             let found = self.driver.depth.found;
-            let said = format!("`latency_target`: depth {found}; figures are of all depths tried");
-            self.engine.fallbacks.push(said);
+            let message =
+                format!("`latency_target`: depth {found}; figures are of all depths tried");
+            self.engine.fallbacks.push(message);
         }
         let windows = self.driver.windows.histogram();
         let verify = verifier.map(|verifier| verifier.result().clone());
