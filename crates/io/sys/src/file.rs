@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use iodyno_model::Engine;
 
-use crate::result::{status, transferred};
+use crate::result::{checked, status, transferred};
 use crate::{File, Op, OpKind, zones};
 
 /// Each write is durable when it ends, except for timestamps of the file.
@@ -133,6 +133,15 @@ pub(crate) fn seek_write(file: &OwnedFd, from: &[u8], offset: u64) -> i32 {
     transferred(unsafe { libc::write(file.as_raw_fd(), from.as_ptr().cast(), from.len()) })
 }
 
+/// A non-blocking eventfd.
+pub(crate) fn eventfd() -> io::Result<OwnedFd> {
+    // SAFETY: the arguments are plain numbers.
+    let descriptor = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    checked(descriptor)?;
+    // SAFETY: the descriptor is new and not owned elsewhere.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
 /// A copy of a descriptor that this process inherited, by its number. The number itself stays open.
 ///
 /// # Errors
@@ -141,9 +150,7 @@ pub fn inherited(number: i32) -> io::Result<OwnedFd> {
     // SAFETY: the arguments are plain numbers; the call changes nothing but the table of descriptors, to which it adds
     // one.
     let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
-    if copy < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(copy)?;
     // SAFETY: the descriptor is new and not owned elsewhere.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }

@@ -3,6 +3,7 @@
 //! All functions only read: no call changes a file, a device or a setting. (Reading extents with `settle`
 //! writes dirty pages back, as fsync does.)
 
+use crate::result::checked;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -48,9 +49,7 @@ pub fn zvol_name(device: BorrowedFd<'_>) -> io::Result<String> {
     let mut name = [0u8; 256];
     // SAFETY: the driver of ZFS writes at most 256 bytes, and others refuse the number.
     let got = unsafe { libc::ioctl(device.as_raw_fd(), BLKZNAME as _, name.as_mut_ptr()) };
-    if got != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(got)?;
     let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
     Ok(String::from_utf8_lossy(text).into_owned())
 }
@@ -87,9 +86,7 @@ pub fn extents(file: BorrowedFd<'_>, length: u64, settle: bool) -> io::Result<Ve
         // SAFETY: the descriptor is open for the call; the kernel writes the header and at most
         // `room` extents, which is the array's length.
         let result = unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP as _, &raw mut *map) };
-        if result < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        checked(result)?;
         let mapped = &map.extents[..(map.mapped as usize).min(EXTENTS_A_CALL)];
         found.extend(mapped.iter().map(|extent| Extent {
             offset: extent.logical,
@@ -148,9 +145,7 @@ pub fn loop_file(device: BorrowedFd<'_>) -> io::Result<LoopFile> {
     // SAFETY: the descriptor is open for the call; the kernel writes one loop_info64, whose layout
     // RawLoopInfo has.
     let result = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64 as _, &raw mut info) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(result)?;
     Ok(LoopFile {
         device: info.device,
         inode: info.inode,
@@ -183,9 +178,7 @@ pub fn file_lock(file: BorrowedFd<'_>) -> io::Result<Option<i32>> {
     lock.l_type = libc::F_WRLCK as _;
     // SAFETY: the descriptor is open for the call; the kernel reads and writes one flock.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(result)?;
     let free = lock.l_type == libc::F_UNLCK as libc::c_short;
     Ok((!free).then_some(lock.l_pid))
 }

@@ -16,6 +16,7 @@ mod clock;
 pub mod counting;
 mod event_queue;
 pub mod file;
+pub mod fuse_protocol;
 pub mod host;
 mod mapped;
 pub mod memory;

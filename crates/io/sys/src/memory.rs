@@ -1,5 +1,6 @@
 //! Memory for counters and for I/O buffers.
 
+use crate::result::checked;
 use iodyno_model::MemoryPolicy;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -494,9 +495,7 @@ impl Drop for SharedMemory {
 fn memory_file(length: usize) -> io::Result<OwnedFd> {
     // SAFETY: the name ends with a zero.
     let file = unsafe { libc::memfd_create(c"iodyno".as_ptr(), libc::MFD_CLOEXEC) };
-    if file < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(file)?;
     // SAFETY: the descriptor is new and not owned elsewhere.
     let file = unsafe { OwnedFd::from_raw_fd(file) };
     // SAFETY: changes the length of our own file.

@@ -10,6 +10,14 @@ pub(crate) fn transferred(result: isize) -> i32 {
     }
 }
 
+/// The result of a call, which is negative if the call failed.
+pub(crate) fn checked(result: impl Into<i64>) -> io::Result<i64> {
+    match result.into() {
+        ..0 => Err(io::Error::last_os_error()),
+        result => Ok(result),
+    }
+}
+
 /// Converts the status of a call: 0, or −errno.
 pub(crate) fn status(result: libc::c_int) -> i32 {
     transferred(result as isize)

@@ -333,14 +333,7 @@ mod tests {
     }
 
     fn read(length: u32) -> Op {
-        Op {
-            kind: OpKind::Read,
-            file: 0,
-            offset: 0,
-            length,
-            skip: 0,
-            priority: 0,
-        }
+        Op::new(OpKind::Read, 0, 0, length)
     }
 
     /// (slot, result, at) of all remaining ends.

@@ -1,5 +1,6 @@
 //! The calling thread: CPU affinity, scheduling, resource usage.
 
+use crate::result::checked;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -98,11 +99,7 @@ pub fn pin_to(cpus: &[u32]) -> io::Result<()> {
             mask.as_ptr(),
         )
     };
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    checked(result).map(drop)
 }
 
 /// Gives the calling thread its own working directory and umask, which threads otherwise share.
@@ -118,11 +115,7 @@ pub fn own_directory() {
 pub fn set_nice(nice: i32) -> io::Result<()> {
     // SAFETY: the arguments are plain numbers. On Linux, 0 names the calling thread.
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    checked(result).map(drop)
 }
 
 /// Sets the calling thread's I/O priority.
@@ -134,11 +127,7 @@ pub fn set_io_priority(priority: IoPriority) -> io::Result<()> {
     let value = libc::c_int::from(priority.value());
     // SAFETY: the arguments are plain numbers. 0 names the calling thread.
     let result = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, value) };
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    checked(result).map(drop)
 }
 
 /// Makes timed waits of the calling thread end on time, without the timer slack that saves power.

@@ -31,7 +31,7 @@ use crate::request::Head;
 
 /// An open file of a client.
 #[derive(Debug)]
-pub(crate) struct Open {
+pub(crate) struct OpenFile {
     node: u64,
     /// A duplicate of its descriptor.
     pub(crate) file: File,
@@ -43,13 +43,13 @@ pub(crate) struct Open {
     waits: AtomicBool,
 }
 
-impl Open {
-    fn of(node: u64, file: File, files: &Files) -> io::Result<Open> {
+impl OpenFile {
+    fn of(node: u64, file: File, files: &Files) -> io::Result<OpenFile> {
         // The kernel has this number cached. Do not ask the file system, which may hang.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let found = statx(&file, c"", flags, StatxFlags::empty())?;
         let device = makedev(found.stx_dev_major, found.stx_dev_minor);
-        Ok(Open {
+        Ok(OpenFile {
             node,
             direct: fcntl_getfl(&file)?.contains(OFlags::DIRECT),
             waits: files.waiting().contains(&device).into(),
@@ -64,7 +64,7 @@ impl Open {
     }
 }
 
-impl AsFd for Open {
+impl AsFd for OpenFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -73,7 +73,7 @@ impl AsFd for Open {
 /// The files of one client, and the duplicated descriptors by handle.
 pub(crate) struct Files {
     inner: PassthroughFs,
-    open: RwLock<HashMap<u64, Arc<Open>>>,
+    open: RwLock<HashMap<u64, Arc<OpenFile>>>,
     /// Duplicates that may be kept.
     most: usize,
     /// Devices whose file systems do not support non-blocking reads (`RWF_NOWAIT`).
@@ -98,16 +98,16 @@ impl Files {
     }
 
     /// Records that the file system of this file does not support non-blocking reads.
-    pub(crate) fn does_not_try(&self, open: &Open) {
+    pub(crate) fn does_not_try(&self, open: &OpenFile) {
         open.waits.store(true, Ordering::Relaxed);
         self.waiting().insert(open.device);
     }
 
-    fn open(&self) -> RwLockReadGuard<'_, HashMap<u64, Arc<Open>>> {
+    fn open(&self) -> RwLockReadGuard<'_, HashMap<u64, Arc<OpenFile>>> {
         self.open.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self) -> RwLockWriteGuard<'_, HashMap<u64, Arc<Open>>> {
+    fn change(&self) -> RwLockWriteGuard<'_, HashMap<u64, Arc<OpenFile>>> {
         self.open.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -115,7 +115,7 @@ impl Files {
     ///
     /// # Errors
     /// The node has no such handle, or no descriptor is free.
-    pub(crate) fn file(&self, head: &Head) -> io::Result<Arc<Open>> {
+    pub(crate) fn file(&self, head: &Head) -> io::Result<Arc<OpenFile>> {
         let (node, handle) = (head.node(), head.handle());
         let known = self.open().get(&handle).cloned();
         if let Some(open) = known {
@@ -134,7 +134,7 @@ impl Files {
             Ok(0)
         })?;
         let file = taken.ok_or(rustix::io::Errno::BADF)?;
-        let open = Arc::new(Open::of(node, file, self)?);
+        let open = Arc::new(OpenFile::of(node, file, self)?);
         // Another thread may have been first.
         Ok(Arc::clone(table.entry(handle).or_insert(open)))
     }

@@ -31,7 +31,7 @@ use virtiofsd::soft_idmap::cmdline::IdMap;
 use vm_memory::VolatileSlice;
 
 use crate::buffers::{Buffers, between, copied_in, copied_out};
-use crate::files::{Files, Open, Shared};
+use crate::files::{Files, OpenFile, Shared};
 use crate::request::{HEADER, Head, REPLY_HEADER, WRITE_HEADER, opcode, reply_header};
 use crate::sandbox::SandboxChild;
 use crate::scratch;
@@ -204,7 +204,7 @@ pub(crate) trait RequestBuffers {
 #[derive(Debug, Default)]
 pub(crate) struct PartialIo {
     /// Its file, once found open.
-    pub(crate) open: Option<Arc<Open>>,
+    pub(crate) open: Option<Arc<OpenFile>>,
     /// Bytes done.
     done: usize,
     /// No more can be done.

@@ -31,7 +31,7 @@ pub fn serve(
     listener: &UnixListener,
     server: &Arc<FileServer>,
     stop: &Stop,
-    mut told: impl FnMut(ClientEvent),
+    mut on_event: impl FnMut(ClientEvent),
 ) -> io::Result<()> {
     while stop.wait(listener)? {
         let stream = match listener.accept() {
@@ -46,9 +46,9 @@ pub fn serve(
             return Ok(());
         }
         let stopping = stop.flag();
-        let note = |text| told(ClientEvent::State(text));
+        let note = |text| on_event(ClientEvent::State(text));
         if let Err(error) = vhost_user::serve(stream, server, stopping, note) {
-            told(ClientEvent::Disconnected(error));
+            on_event(ClientEvent::Disconnected(error));
         }
         *stop.client() = None;
     }
@@ -59,9 +59,13 @@ pub fn serve(
 ///
 /// # Errors
 /// The thread cannot be started.
-pub fn tell(listener: UnixListener, server: &Arc<FileServer>, stop: &Stop) -> io::Result<()> {
+pub fn serve_stats(
+    listener: UnixListener,
+    server: &Arc<FileServer>,
+    stop: &Stop,
+) -> io::Result<()> {
     let (server, stop) = (Arc::clone(server), stop.clone());
-    let tell = move || {
+    let serve = move || {
         while let Ok(true) = stop.wait(&listener) {
             if let Ok((mut stream, _)) = listener.accept() {
                 // A reader that does not read gets a truncated answer.
@@ -71,5 +75,5 @@ pub fn tell(listener: UnixListener, server: &Arc<FileServer>, stop: &Stop) -> io
         }
     };
     let thread = thread::Builder::new().name("stats".to_owned());
-    thread.spawn(tell).map(drop)
+    thread.spawn(serve).map(drop)
 }

@@ -151,7 +151,7 @@ impl Worker for Queue {
         self.worker.ended().filter(|_| self.worker.in_flight() > 0)
     }
 
-    fn go_on(&mut self) -> io::Result<()> {
+    fn complete_pending(&mut self) -> io::Result<()> {
         self.worker.awake(true);
         let reaped = self.worker.reap();
         self.worker.awake(false);
@@ -243,7 +243,7 @@ impl Request for KernelRequest {
             let reply = self.message.reply();
             let length = written.min(reply.len());
             files.answered(&self.head, &mut reply[..length], |node, handle| {
-                client.descriptor(&self.head, node, handle)
+                client.folder.descriptor(&self.head, node, handle)
             });
         }
         self.message.answer(written);

@@ -24,7 +24,7 @@ const GIVEN_UP: Duration = Duration::from_secs(1);
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     jobs: VecDeque<Job>,
     threads: Vec<JoinHandle<()>>,
     /// Threads that wait for a job or have just started.
@@ -33,26 +33,26 @@ struct State {
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct PoolShared {
+    state: Mutex<PoolState>,
     more: Condvar,
-    /// The number of `State::jobs`. All queues read it for each batch, and would contend for the lock.
+    /// The number of `PoolState::jobs`. All queues read it for each batch, and would contend for the lock.
     waiting: AtomicUsize,
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl PoolShared {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self, state: &State) {
+    fn count(&self, state: &PoolState) {
         self.waiting.store(state.jobs.len(), Ordering::Relaxed);
     }
 }
 
 /// A thread pool. Dropping it ends the threads after their queued jobs.
 pub(crate) struct Pool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolShared>,
     most: usize,
 }
 
@@ -71,7 +71,7 @@ impl Pool {
     }
 
     /// Starts a thread, with the credentials of this one.
-    fn add(&self, state: &mut State) -> io::Result<()> {
+    fn add(&self, state: &mut PoolState) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let thread = thread::Builder::new().name("pool".to_owned());
         state.threads.push(thread.spawn(move || work(&shared))?);
@@ -115,10 +115,10 @@ impl Pool {
     pub(crate) fn hand_off_ns(&self) -> Option<u64> {
         let mut taken = Vec::with_capacity(HAND_OFFS);
         for _ in 0..HAND_OFFS {
-            let (begun, begins) = std::sync::mpsc::channel();
+            let (started, begins) = std::sync::mpsc::channel();
             let start = Instant::now();
             let job: Job = Box::new(move || {
-                let _ = begun.send(start.elapsed());
+                let _ = started.send(start.elapsed());
             });
             self.hand_over_to(1, std::iter::once(job));
             let waited = begins.recv_timeout(GIVEN_UP).ok()?;
@@ -145,7 +145,7 @@ impl Drop for Pool {
     }
 }
 
-fn work(shared: &Shared) {
+fn work(shared: &PoolShared) {
     own_directory();
     let mut state = shared.state();
     state.idle -= 1;
@@ -228,15 +228,15 @@ mod tests {
         assert!(pool.hand_off_ns().is_some());
         assert_eq!(threads(), 1);
         let jobs = |count: usize| {
-            let begun = Arc::new(std::sync::Barrier::new(count + 1));
+            let started = Arc::new(std::sync::Barrier::new(count + 1));
             let job = |_| -> Job {
-                let begun = Arc::clone(&begun);
+                let started = Arc::clone(&started);
                 Box::new(move || {
-                    begun.wait();
+                    started.wait();
                 })
             };
             (0..count).for_each(|at| pool.hand_over(std::iter::once(job(at))));
-            begun.wait();
+            started.wait();
         };
         // Each waits for all others, handed over one by one.
         jobs(3);

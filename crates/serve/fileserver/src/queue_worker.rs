@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use iodyno_sys::{Credentials, Transfer, Transferred, Transfers};
 
-use crate::files::{Open, without_fsetid};
+use crate::files::{OpenFile, without_fsetid};
 use crate::folder::PartialIo;
 use crate::inline_batch::InlineBatch;
 use crate::policy::{Class, Dispatcher, Division, Policy, Situation};
@@ -31,7 +31,7 @@ struct Started<R> {
 enum Ring<R> {
     /// It was not needed so far.
     Unused,
-    There(Box<Transfers<Arc<Open>, Started<R>>>),
+    There(Box<Transfers<Arc<OpenFile>, Started<R>>>),
     /// This host or this policy has none.
     Missing,
 }
@@ -359,7 +359,7 @@ impl Client {
     /// Prepares a transfer, or returns the request if it cannot be transferred.
     fn start<R: Request>(
         &self,
-        ring: &mut Transfers<Arc<Open>, Started<R>>,
+        ring: &mut Transfers<Arc<OpenFile>, Started<R>>,
         unprivileged: &mut Unprivileged,
         mut work: Work<R>,
     ) -> Result<(), Option<Work<R>>> {
@@ -410,7 +410,10 @@ impl Client {
     }
 
     /// Answers a transferred request, or returns the request if a part remains.
-    fn transferred<R: Request>(&self, done: Transferred<Arc<Open>, Started<R>>) -> Option<Work<R>> {
+    fn transferred<R: Request>(
+        &self,
+        done: Transferred<Arc<OpenFile>, Started<R>>,
+    ) -> Option<Work<R>> {
         let Started { mut work, start } = done.item;
         work.request.give_back(done.memory);
         let head = *work.request.head();

@@ -4,7 +4,8 @@
 //! they are checked, so that the client cannot change them afterwards.
 
 pub use iodyno_serve::fuse::protocol::{
-    HEADER, MAX_DATA, REPLY_HEADER, WRITE_HEADER, opcode, reply_header, u32_at, u64_at,
+    ENTRY_BYTES, HEADER, MAX_DATA, OPENED_BYTES, REPLY_HEADER, WRITE_HEADER, opcode, reply_header,
+    u32_at, u64_at,
 };
 use rustix::io::Errno;
 
@@ -15,9 +16,6 @@ use opcode::{
     TMPFILE, UNLINK, WRITE,
 };
 
-/// Sizes of the parts of a reply that describe a node and an open file.
-const ENTRY: usize = 128;
-const OPENED: usize = 16;
 /// Bytes of a request without data, in which attributes and names are; and of the list of `BATCH_FORGET`.
 pub const MAX_OTHER: usize = 256 << 10;
 
@@ -166,9 +164,9 @@ impl Head {
             }
             BATCH_FORGET => self.u32_at(HEADER) as usize * 16 <= length - HEADER - 8,
             // A client that does not receive the reply would never forget or release the node.
-            LOOKUP | MKNOD | MKDIR | SYMLINK | LINK => ENTRY <= room,
-            OPEN | OPENDIR => OPENED <= room,
-            CREATE => ENTRY + OPENED <= room,
+            LOOKUP | MKNOD | MKDIR | SYMLINK | LINK => ENTRY_BYTES <= room,
+            OPEN | OPENDIR => OPENED_BYTES <= room,
+            CREATE => ENTRY_BYTES + OPENED_BYTES <= room,
             _ => true,
         };
         if !fits {

@@ -94,9 +94,9 @@ impl SandboxParent {
     /// Waits until the server serves. Returns false if it has ended instead.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        let mut told = [0];
-        let read = (&self.link).read_exact(&mut told);
-        read.is_ok() && told == [READY]
+        let mut byte = [0];
+        let read = (&self.link).read_exact(&mut byte);
+        read.is_ok() && byte == [READY]
     }
 
     /// Returns a function that stops the server, callable from another thread.
@@ -150,14 +150,14 @@ impl Link {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn obey(&self, stop: Stop) -> io::Result<()> {
+    pub fn follow(&self, stop: Stop) -> io::Result<()> {
         let mut link = self.0.try_clone()?;
-        let obey = move || {
+        let work = move || {
             let _ = link.read_exact(&mut [0]);
             stop.stop();
         };
         let thread = thread::Builder::new().name("outside".to_owned());
-        thread.spawn(obey).map(drop)
+        thread.spawn(work).map(drop)
     }
 }
 

@@ -1,9 +1,7 @@
 //! The state that all clients of a server share: settings, policy, pool, estimates and statistics.
 
-use std::fs::File;
 use std::io;
 use std::num::NonZero;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
@@ -14,7 +12,7 @@ use rustix::thread::{set_current_timer_slack, set_thread_groups};
 use crate::folder::{Folder, Settings};
 use crate::policy::{Estimates, HAND_OFF_NS, Policy};
 use crate::pool::Pool;
-use crate::request::{Head, opcode};
+use crate::request::opcode;
 use crate::stats::{Stats, Transport};
 use crate::watchdog::Watchdog;
 
@@ -130,26 +128,4 @@ impl FileServer {
 pub(crate) struct Client {
     pub(crate) folder: Folder,
     pub(crate) server: Arc<FileServer>,
-}
-
-impl Client {
-    /// See [`Folder::prepare_to_save`].
-    pub(crate) fn prepare_to_save(&self, cancel: Arc<AtomicBool>) {
-        self.folder.prepare_to_save(cancel);
-    }
-
-    /// See [`Folder::save`].
-    pub(crate) fn save(&self) -> io::Result<(Vec<u8>, usize)> {
-        self.folder.save()
-    }
-
-    /// See [`Folder::load`].
-    pub(crate) fn load(&self, state: &[u8]) -> io::Result<(usize, Option<String>)> {
-        self.folder.load(state)
-    }
-
-    /// Duplicates the descriptor of an open file, for a request.
-    pub(crate) fn descriptor(&self, head: &Head, node: u64, handle: u64) -> io::Result<File> {
-        self.folder.descriptor(head, node, handle)
-    }
 }

@@ -40,7 +40,7 @@ impl Times {
         self.most_ns.fetch_max(ns, Ordering::Relaxed);
     }
 
-    fn seen(&self) -> TimesSeen {
+    fn seen(&self) -> TimesReport {
         let counts: Vec<u64> = (self.buckets.iter())
             .map(|bucket| bucket.load(Ordering::Relaxed))
             .collect();
@@ -56,7 +56,7 @@ impl Times {
             at.map_or(0, |at| upper(at).min(most_ns))
         };
         let total_ns = self.total_ns.load(Ordering::Relaxed);
-        TimesSeen {
+        TimesReport {
             total_ns,
             mean_ns: total_ns.checked_div(count).unwrap_or(0),
             p50_ns: quantile(0.5),
@@ -195,7 +195,7 @@ impl Stats {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let opcodes = self.opcodes.iter().enumerate();
         let opcodes = opcodes.filter(|(_, of)| load(&of.count) > 0);
-        let opcodes = opcodes.map(|(number, of)| OpcodeSeen {
+        let opcodes = opcodes.map(|(number, of)| OpcodeReport {
             opcode: opcode::name(number as u32),
             number: number as u32,
             count: load(&of.count),
@@ -206,11 +206,11 @@ impl Stats {
             queueing: of.queueing.seen(),
             service: of.service.seen(),
         });
-        let opcodes: Vec<OpcodeSeen> = opcodes.collect();
+        let opcodes: Vec<OpcodeReport> = opcodes.collect();
         let of_batches: u64 = self.batches.iter().map(load).sum();
         let batches = self.batches.iter().enumerate();
         let sizes = batches.filter(|(_, count)| load(count) > 0);
-        let seen = Seen {
+        let seen = StatsReport {
             schema: 1,
             transport,
             dispatch: policy.to_string(),
@@ -220,11 +220,11 @@ impl Stats {
             inline: opcodes.iter().map(|of| of.inline).sum(),
             transferred: opcodes.iter().map(|of| of.transferred).sum(),
             substitutes: load(&self.substitutes),
-            batches: BatchesSeen {
+            batches: BatchesReport {
                 count: of_batches,
                 mean: load(&self.batched) as f64 / of_batches.max(1) as f64,
                 sizes: sizes
-                    .map(|(power, count)| SizeSeen {
+                    .map(|(power, count)| SizeReport {
                         from: 1 << power,
                         count: load(count),
                     })
@@ -237,7 +237,7 @@ impl Stats {
 }
 
 #[derive(Debug, Serialize)]
-struct Seen {
+struct StatsReport {
     schema: u32,
     transport: Option<Transport>,
     dispatch: String,
@@ -247,26 +247,26 @@ struct Seen {
     inline: u64,
     transferred: u64,
     substitutes: u64,
-    batches: BatchesSeen,
-    opcodes: Vec<OpcodeSeen>,
+    batches: BatchesReport,
+    opcodes: Vec<OpcodeReport>,
 }
 
 #[derive(Debug, Serialize)]
-struct BatchesSeen {
+struct BatchesReport {
     count: u64,
     mean: f64,
     /// Batches of at least `from` requests and less than twice as many.
-    sizes: Vec<SizeSeen>,
+    sizes: Vec<SizeReport>,
 }
 
 #[derive(Debug, Serialize)]
-struct SizeSeen {
+struct SizeReport {
     from: u32,
     count: u64,
 }
 
 #[derive(Debug, Serialize)]
-struct OpcodeSeen {
+struct OpcodeReport {
     opcode: &'static str,
     number: u32,
     count: u64,
@@ -274,12 +274,12 @@ struct OpcodeSeen {
     inline: u64,
     transferred: u64,
     bytes: u64,
-    queueing: TimesSeen,
-    service: TimesSeen,
+    queueing: TimesReport,
+    service: TimesReport,
 }
 
 #[derive(Debug, Serialize)]
-struct TimesSeen {
+struct TimesReport {
     total_ns: u64,
     mean_ns: u64,
     p50_ns: u64,

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use iodyno_vhost::signal;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
@@ -37,7 +38,7 @@ impl Stop {
     /// Stops the server after the requests in flight have been answered.
     pub fn stop(&self) {
         self.0.stopping.store(true, Ordering::SeqCst);
-        let _ = rustix::io::write(&self.0.wake, &1u64.to_ne_bytes());
+        signal(Some(&self.0.wake));
         if let Some(client) = &*self.client() {
             let _ = client.shutdown(Shutdown::Read);
         }

@@ -39,7 +39,7 @@ impl Preparation {
         let cancelled = Arc::clone(&cancel);
         let prepare = move || {
             own_directory();
-            client.prepare_to_save(cancelled);
+            client.folder.prepare_to_save(cancelled);
         };
         let thread = thread::Builder::new().name("state names".to_owned());
         Ok(Preparation {
@@ -82,9 +82,9 @@ impl Transfer {
         Transfer::start(false, cancel, move |cancel| {
             match preparation {
                 Some(preparation) => preparation.thread.join().map_err(|_| failed())?,
-                None => client.prepare_to_save(Arc::clone(cancel)),
+                None => client.folder.prepare_to_save(Arc::clone(cancel)),
             }
-            let (bytes, lost) = client.save()?;
+            let (bytes, lost) = client.folder.save()?;
             Pipe::new(pipe, &socket, cancel)?.send(&bytes)?;
             Ok((lost > 0).then(|| {
                 format!(
@@ -106,7 +106,7 @@ impl Transfer {
     ) -> io::Result<Transfer> {
         Transfer::start(true, Arc::default(), move |cancel| {
             let bytes = Pipe::new(pipe, &socket, cancel)?.receive()?;
-            let (missing, first) = client.load(&bytes)?;
+            let (missing, first) = client.folder.load(&bytes)?;
             Ok((missing > 0).then(|| {
                 let first = first.map_or_else(String::new, |path| format!(", such as `{path}`"));
                 format!(

@@ -45,7 +45,7 @@ const MAX_RINGS: u16 = 17;
 const F_LOG_ALL: u64 = 1 << 26;
 
 /// Serves one client until it leaves, or until `stopping` is set and its socket is shut down for reading. Answers
-/// requests in flight first. `told` gets notes for the user about state transfers.
+/// requests in flight first. `on_note` gets notes for the user about state transfers.
 ///
 /// # Errors
 /// Those of the connection and of the client's messages; the folder cannot be opened; requests do not end while the
@@ -54,13 +54,13 @@ pub fn serve(
     stream: UnixStream,
     server: &Arc<FileServer>,
     stopping: Arc<AtomicBool>,
-    mut told: impl FnMut(String),
+    mut on_note: impl FnMut(String),
 ) -> io::Result<()> {
     server.uses(Transport::VhostUser);
     let client = Arc::new(server.client(true)?);
     let device = FileDevice::new(client, stopping, stream.try_clone()?)?;
     iodyno_vhost::serve(stream, device, |device| {
-        device.notes.drain(..).for_each(&mut told);
+        device.notes.drain(..).for_each(&mut on_note);
     })
 }
 

@@ -18,13 +18,13 @@ pub(crate) trait Watched: Send + Sync {
 
 /// The watchdog thread. Dropping this ends it.
 pub(crate) struct Watchdog {
-    shared: Arc<Shared>,
+    shared: Arc<WatchShared>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct WatchShared {
+    state: Mutex<WatchState>,
     changed: Condvar,
     /// The number of queues whose thread is awake.
     awake: AtomicUsize,
@@ -35,13 +35,13 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct State {
+struct WatchState {
     watched: Vec<Weak<dyn Watched>>,
     stopping: bool,
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl WatchShared {
+    fn state(&self) -> MutexGuard<'_, WatchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -77,7 +77,7 @@ impl Watchdog {
     /// # Errors
     /// The thread cannot be started.
     pub(crate) fn start(watches: bool) -> io::Result<Watchdog> {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<WatchShared>::default();
         let thread = match watches {
             true => {
                 let shared = Arc::clone(&shared);

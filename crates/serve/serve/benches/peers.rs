@@ -219,14 +219,7 @@ fn measured(server: &Server, load: Load) -> (f64, f64) {
         {
             client.prep(
                 slot,
-                &Op {
-                    kind: load.kind,
-                    file: 0,
-                    offset: offset(issued, load.bytes),
-                    length: load.bytes,
-                    skip: 0,
-                    priority: 0,
-                },
+                &Op::new(load.kind, 0, offset(issued, load.bytes), load.bytes),
             );
             issued += 1;
         }

@@ -19,15 +19,15 @@ use std::time::Duration;
 use iodyno_host::{Roots, socket_folder, socket_name};
 use iodyno_mirror::core::{Cause, Change, Errno, Failure, Notice};
 use iodyno_mirror::superblock::{Fork, Geometry, LegState};
-use iodyno_model::Diagnostic;
 use iodyno_model::printable::shell_path;
+use iodyno_model::{Diagnostic, errno};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::format;
 use crate::front::Listener;
 use crate::legs::{self, Leg, Purpose, Refused};
-use crate::queue::{Ask, Handle, Status};
+use crate::queue::{AdminRequest, Handle, Status};
 
 /// A request is not longer, bytes.
 const LONGEST: u64 = 1 << 20;
@@ -206,8 +206,12 @@ impl Client {
     ///
     /// # Errors
     /// The server ends first.
-    pub fn ask(mut self, request: &Request, mut said: impl FnMut(ControlReply)) -> io::Result<()> {
-        say(self.stream.get_ref(), request)?;
+    pub fn request(
+        mut self,
+        request: &Request,
+        mut reply: impl FnMut(ControlReply),
+    ) -> io::Result<()> {
+        send_line(self.stream.get_ref(), request)?;
         loop {
             let mut line = String::new();
             if self.stream.read_line(&mut line)? == 0 {
@@ -215,7 +219,7 @@ impl Client {
             }
             let answer: ControlReply = serde_json::from_str(&line)?;
             let last = matches!(answer, ControlReply::Done | ControlReply::Failed { .. });
-            said(answer);
+            reply(answer);
             if last {
                 return Ok(());
             }
@@ -223,10 +227,15 @@ impl Client {
     }
 }
 
-fn say(mut stream: &UnixStream, what: &impl Serialize) -> io::Result<()> {
+fn send_line(mut stream: &UnixStream, what: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');
     stream.write_all(&line)
+}
+
+/// Sends a note for the user. The command may have disconnected.
+fn note(stream: &UnixStream, text: String) {
+    let _ = send_line(stream, &ControlReply::Note(text));
 }
 
 // ---- Server ----
@@ -236,11 +245,11 @@ fn say(mut stream: &UnixStream, what: &impl Serialize) -> io::Result<()> {
 #[derive(Debug)]
 pub struct Control {
     _socket: Listener,
-    shared: Arc<Shared>,
+    shared: Arc<ControlState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ControlState {
     /// All open legs. It is locked while the legs change.
     legs: Mutex<Vec<(Uuid, Leg)>>,
     geometry: Geometry,
@@ -274,7 +283,7 @@ impl Control {
             unreachable!("a Unix socket");
         };
         let listener = listener.try_clone()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ControlState {
             legs: Mutex::new(legs),
             geometry,
             mirror,
@@ -300,7 +309,7 @@ impl Control {
     }
 }
 
-fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
+fn accept(listener: &UnixListener, shared: &Arc<ControlState>) {
     loop {
         let Ok((stream, _)) = listener.accept() else {
             thread::sleep(Duration::from_millis(100));
@@ -322,7 +331,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
                     Err(error) => Err(fault(format!("the request is not valid: {error}"))),
                 };
                 // The command may have disconnected.
-                let _ = say(&stream, &last.err().map_or(ControlReply::Done, failed));
+                let _ = send_line(&stream, &last.err().map_or(ControlReply::Done, failed));
             });
     }
 }
@@ -366,18 +375,18 @@ fn ended() -> Refused {
     fault("the server of the mirror was stopped")
 }
 
-impl Shared {
+impl ControlState {
     fn carry_out(&self, request: Request, stream: &UnixStream) -> Result<(), Refused> {
         match request {
             Request::Status => {
                 let state = self.state()?;
-                let _ = say(stream, &ControlReply::State(state));
+                let _ = send_line(stream, &ControlReply::State(state));
                 Ok(())
             }
             Request::Counts => {
                 let totals = self.handle.queues().board().totals();
                 let (requests, commands) = (totals.requests, totals.commands);
-                let _ = say(stream, &ControlReply::Counts { requests, commands });
+                let _ = send_line(stream, &ControlReply::Counts { requests, commands });
                 Ok(())
             }
             Request::Scrub { from } => self.scrub(from.as_deref(), stream),
@@ -404,7 +413,7 @@ impl Shared {
 
     fn status(&self) -> Result<Status, Refused> {
         let (sender, receiver) = channel();
-        self.handle.ask(Ask::Status(sender));
+        self.handle.manage(AdminRequest::Status(sender));
         receiver.recv().map_err(|_| ended())
     }
 
@@ -475,11 +484,11 @@ impl Shared {
 
     fn changed(
         &self,
-        ask: impl FnOnce(Sender<Result<(), Errno>>) -> Ask,
+        request: impl FnOnce(Sender<Result<(), Errno>>) -> AdminRequest,
         explain: impl FnOnce(Errno) -> Refused,
     ) -> Result<(), Refused> {
         let (sender, receiver) = channel();
-        self.handle.ask(ask(sender));
+        self.handle.manage(request(sender));
         receiver.recv().map_err(|_| ended())?.map_err(explain)
     }
 
@@ -504,7 +513,7 @@ impl Shared {
             format::fits(leg, self.geometry)?;
             let stored = self.recorded(uuid, leg, destroy)?;
             let explain = |errno| match errno {
-                code::EBUSY => {
+                errno::EBUSY => {
                     let text =
                         format!("`{shown}` was dropped and has not returned all requests yet");
                     Diagnostic::error(text)
@@ -513,51 +522,40 @@ impl Shared {
                 }
                 errno => other("take back", new, errno),
             };
-            let ask = |reply| Ask::Return {
+            let request = |reply| AdminRequest::Return {
                 uuid,
                 stored,
                 reply,
             };
-            self.changed(ask, explain)?;
-            let _ = say(
-                stream,
-                &ControlReply::Note(format!("`{shown}` was taken back and is copied to")),
-            );
+            self.changed(request, explain)?;
+            note(stream, format!("`{shown}` was taken back and is copied to"));
             return Ok(uuid);
         }
-        let opened = legs::open(&[new.to_owned()], Purpose::Create(destroy))?;
-        let leg = opened.into_iter().next().expect("one was opened");
         let others = legs.iter().map(|(_, other)| other);
-        legs::apart(&leg, others)?;
-        format::fits(&leg, self.geometry)?;
-        format::wipe(&leg)?;
-        format::clear_log(&leg, self.mirror, self.geometry)?;
+        let leg = format::new_leg(new, destroy, others, (self.mirror, self.geometry))?;
         let uuid = Uuid::now_v7();
         let open = leg.open(&Roots::host())?;
         let explain = |errno| {
             match errno {
-            code::EMFILE => Diagnostic::error(
+            errno::EMFILE => Diagnostic::error(
                 "no more legs can be added: the server has two more than at its start, or legs that were removed have not returned all requests",
             )
             .hint("stop and start the server")
             .into(),
-            code::ENOSPC => Diagnostic::error("the mirror has had 16 legs since it was started")
+            errno::ENOSPC => Diagnostic::error("the mirror has had 16 legs since it was started")
                 .hint("stop the server, change the legs, and start it again")
                 .into(),
             errno => other("add", new, errno),
         }
         };
-        let ask = |reply| Ask::Add {
+        let request = |reply| AdminRequest::Add {
             uuid,
             leg: open,
             reply,
         };
-        self.changed(ask, explain)?;
+        self.changed(request, explain)?;
         legs.push((uuid, leg));
-        let _ = say(
-            stream,
-            &ControlReply::Note(format!("`{shown}` was added and is copied to")),
-        );
+        note(stream, format!("`{shown}` was added and is copied to"));
         Ok(uuid)
     }
 
@@ -603,13 +601,13 @@ impl Shared {
     ) -> Result<(), Refused> {
         let explain = |errno| {
             match errno {
-            code::EBUSY => Diagnostic::error("the leg is needed: no other leg has all of its content")
+            errno::EBUSY => Diagnostic::error("the leg is needed: no other leg has all of its content")
                 .hint("`iodyno mirror status` shows what is still to be copied: try again when the others are in sync")
                 .into(),
             errno => other("remove", Path::new(&old.to_string()), errno),
         }
         };
-        self.changed(|reply| Ask::Remove { uuid: old, reply }, explain)?;
+        self.changed(|reply| AdminRequest::Remove { uuid: old, reply }, explain)?;
         let Some(at) = legs.iter().position(|(uuid, _)| *uuid == old) else {
             return Ok(());
         };
@@ -617,24 +615,24 @@ impl Shared {
         let mut waited = Duration::ZERO;
         while self.status()?.in_flight_removed > 0 {
             if waited >= LAST_OPS {
-                let note = format!(
+                let text = format!(
                     "`{shown}` was removed, and stays open: it has not returned all requests"
                 );
-                let _ = say(stream, &ControlReply::Note(note));
+                note(stream, text);
                 return Ok(());
             }
             thread::sleep(PROGRESS / 20);
             waited += PROGRESS / 20;
         }
         let (_, leg) = legs.swap_remove(at);
-        let note = match format::wipe_own(&leg, self.mirror, old) {
+        let text = match format::wipe_own(&leg, self.mirror, old) {
             Ok(()) => format!("`{shown}` was removed"),
             Err(error) => format!(
                 "`{shown}` was removed; its superblock remains: {}",
                 error.message
             ),
         };
-        let _ = say(stream, &ControlReply::Note(note));
+        note(stream, text);
         Ok(())
     }
 
@@ -671,7 +669,7 @@ impl Shared {
             }
             let length = status.geometry.length;
             let done = length.saturating_sub(status.to_copy);
-            let _ = say(stream, &ControlReply::Progress(done, length));
+            let _ = send_line(stream, &ControlReply::Progress(done, length));
             thread::sleep(PROGRESS / 4);
         }
     }
@@ -699,16 +697,16 @@ impl Shared {
             }
         };
         let (sender, found) = channel();
-        let ask = |reply| Ask::Scrub {
+        let request = |reply| AdminRequest::Scrub {
             from,
             reply,
             found: sender,
         };
         let explain = |errno| match errno {
-            code::EBUSY => fault("the legs of this mirror are being compared already"),
+            errno::EBUSY => fault("the legs of this mirror are being compared already"),
             errno => other("compare", Path::new("the legs"), errno),
         };
-        self.changed(ask, explain)?;
+        self.changed(request, explain)?;
         self.report(&found, stream)
     }
 
@@ -719,9 +717,9 @@ impl Shared {
         stream: &UnixStream,
     ) -> Result<(), Refused> {
         loop {
-            let said = match found.recv_timeout(PROGRESS) {
+            let reply = match found.recv_timeout(PROGRESS) {
                 Ok((Notice::Scrubbed { differ, unread }, _)) => {
-                    let _ = say(stream, &ControlReply::Scrubbed(differ, unread));
+                    let _ = send_line(stream, &ControlReply::Scrubbed(differ, unread));
                     return Ok(());
                 }
                 Ok((notice, names)) => ControlReply::Found(described(notice, &names)),
@@ -733,18 +731,9 @@ impl Shared {
                 Err(RecvTimeoutError::Disconnected) => return Err(ended()),
             };
             // The scrub continues if the command disconnects.
-            let _ = say(stream, &said);
+            let _ = send_line(stream, &reply);
         }
     }
-}
-
-/// Error numbers, see errno(3).
-mod code {
-    use iodyno_mirror::core::Errno;
-
-    pub(super) const EBUSY: Errno = 16;
-    pub(super) const EMFILE: Errno = 24;
-    pub(super) const ENOSPC: Errno = 28;
 }
 
 fn other(doing: &str, what: &Path, errno: Errno) -> Refused {

@@ -3,7 +3,7 @@
 //! An update writes one copy of each superblock durably, and then the other one, so that a crash leaves the mirror of
 //! before or of after it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use iodyno_mirror::assembly::{Assembly, Part};
 use iodyno_mirror::intent::Bits;
@@ -113,7 +113,7 @@ fn unit(legs: &[Leg]) -> Result<u32, Refused> {
 }
 
 /// Makes both copies of a superblock invalid.
-pub(crate) fn wipe(leg: &Leg) -> Result<(), Diagnostic> {
+fn wipe(leg: &Leg) -> Result<(), Diagnostic> {
     for copy in COPIES {
         leg.write(copy, &[0; BLOCK])?;
     }
@@ -129,7 +129,7 @@ pub(crate) fn wipe_own(leg: &Leg, mirror: Uuid, uuid: Uuid) -> Result<(), Diagno
     leg.sync()
 }
 
-pub(crate) fn clear_log(leg: &Leg, mirror: Uuid, geometry: Geometry) -> Result<(), Diagnostic> {
+fn clear_log(leg: &Leg, mirror: Uuid, geometry: Geometry) -> Result<(), Diagnostic> {
     let blocks = geometry.regions().div_ceil(iodyno_mirror::intent::REGIONS);
     for index in 0..blocks {
         let block = Bits::none().encode(mirror, index, 0);
@@ -209,10 +209,7 @@ pub fn change(
             let fault = format!("the mirror has {MAX_LEGS} legs already");
             return Err(Diagnostic::error(fault).into());
         }
-        let leg = legs::open(std::slice::from_ref(new), Purpose::Create(destroy))?;
-        let leg = leg.into_iter().next().expect("one was opened");
-        legs::apart(&leg, &given)?;
-        fits(&leg, geometry)?;
+        let leg = new_leg(new, destroy, &given, (assembly.mirror, geometry))?;
         assembly.parts.push(Part {
             member: Member {
                 uuid: Uuid::now_v7(),
@@ -222,12 +219,24 @@ pub fn change(
             given: Some(given.len()),
         });
         valid.push(1);
-        wipe(&leg)?;
-        clear_log(&leg, assembly.mirror, geometry)?;
         given.push(leg);
     }
     assembly.fork(legs::new_line());
     assembly.unwritten = false;
+    write_superblocks(assembly, valid, &given)?;
+    if let Some(leg) = removed_leg {
+        wipe(&given[leg])?;
+    }
+    let first = assembly.parts.iter().position(in_sync).unwrap_or(0);
+    Ok(assembly.superblock(first))
+}
+
+/// Writes both copies of the superblock of each given leg. `valid`: the copy of each that is valid now.
+fn write_superblocks(
+    assembly: &mut Assembly,
+    valid: &[usize],
+    given: &[Leg],
+) -> Result<(), Diagnostic> {
     // The new leg first: the others name it.
     for copy in [0, 1] {
         assembly.generation += 1;
@@ -242,11 +251,23 @@ pub fn change(
         }
         assembly.complete = assembly.generation;
     }
-    if let Some(leg) = removed_leg {
-        wipe(&given[leg])?;
-    }
-    let first = assembly.parts.iter().position(in_sync).unwrap_or(0);
-    Ok(assembly.superblock(first))
+    Ok(())
+}
+
+/// Opens a file or device that becomes a leg of this mirror, and clears its superblocks and its log.
+pub(crate) fn new_leg<'a>(
+    path: &Path,
+    destroy: &[PathBuf],
+    others: impl IntoIterator<Item = &'a Leg>,
+    (mirror, geometry): (Uuid, Geometry),
+) -> Result<Leg, Refused> {
+    let opened = legs::open(&[path.to_owned()], Purpose::Create(destroy))?;
+    let leg = opened.into_iter().next().expect("one was opened");
+    legs::check_distinct(&leg, others)?;
+    fits(&leg, geometry)?;
+    wipe(&leg)?;
+    clear_log(&leg, mirror, geometry)?;
+    Ok(leg)
 }
 
 /// Assembles the mirror with the valid copies of its legs. With `degraded`, one leg in sync may be missing if it is the

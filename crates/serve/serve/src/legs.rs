@@ -230,7 +230,7 @@ pub fn open(paths: &[PathBuf], purpose: Purpose<'_>) -> Result<Vec<Leg>, Refused
     }
     if refused.faults.is_empty() && !matches!(purpose, Purpose::Look) {
         let pairs = legs.iter().enumerate();
-        let pairs = pairs.map(|(at, leg)| apart(leg, &legs[..at]));
+        let pairs = pairs.map(|(at, leg)| check_distinct(leg, &legs[..at]));
         refused.faults.extend(pairs.filter_map(Result::err));
     }
     match refused.faults.is_empty() {
@@ -240,7 +240,7 @@ pub fn open(paths: &[PathBuf], purpose: Purpose<'_>) -> Result<Vec<Leg>, Refused
 }
 
 /// Refuses a leg that has storage in common with another one.
-pub(crate) fn apart<'a>(
+pub(crate) fn check_distinct<'a>(
     leg: &Leg,
     others: impl IntoIterator<Item = &'a Leg>,
 ) -> Result<(), Diagnostic> {
@@ -318,39 +318,7 @@ fn open_one(path: &Path, purpose: Purpose<'_>, guard: &Guard) -> Result<Leg, Ref
         named: true,
         destroy,
     };
-    let admitted = guard.admit(&request).map_err(|error| {
-        let by_guard = error.refusal().is_some();
-        let fault = match (&error, purpose) {
-            (AdmitError::Failed { source, .. }, _)
-                if source.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) =>
-            {
-                Diagnostic::error(format!(
-                    "cannot open `{shown}`: its file system does not support O_DIRECT"
-                ))
-                .hint("use a file on another file system, such as ext4 or XFS, or a device")
-            }
-            (AdmitError::Failed { source, .. }, _)
-                if source.kind() == io::ErrorKind::NotFound =>
-            {
-                let fault =
-                    Diagnostic::error(format!("cannot open `{shown}`: there is no such file"));
-                fault.hint(match purpose {
-                    Purpose::Create(_) => "check the name; a file that shall become a leg is made with `truncate -s SIZE`",
-                    Purpose::Use | Purpose::Look => "check the name; if the leg is lost, leave it out, or name it by its UUID to remove or replace it: `iodyno mirror status` of the other legs shows it",
-                })
-            }
-            (_, Purpose::Use) if error.needs_destroy() => Diagnostic::error(format!(
-                "`{shown}` is not a leg of a mirror, or was overwritten: {}",
-                reasons(&error)
-            ))
-            .hint("`iodyno mirror status` shows legs, `iodyno mirror create` makes them"),
-            _ => error.diagnostic(),
-        };
-        Refused {
-            faults: vec![fault],
-            by_guard,
-        }
-    })?;
+    let admitted = (guard.admit(&request)).map_err(|error| not_admitted(&error, path, purpose))?;
     if !matches!(admitted.kind, Kind::File | Kind::BlockDevice(_)) {
         let fault = format!("`{shown}` is neither a file nor a block device");
         return Err(Diagnostic::error(fault).into());
@@ -391,6 +359,39 @@ fn open_one(path: &Path, purpose: Purpose<'_>, guard: &Guard) -> Result<Leg, Ref
         file,
         direct: direct_file,
     })
+}
+
+/// The errors of a leg that the guard does not admit.
+fn not_admitted(error: &AdmitError, path: &Path, purpose: Purpose<'_>) -> Refused {
+    let shown = path.display();
+    let by_guard = error.refusal().is_some();
+    let fault = match (error, purpose) {
+        (AdmitError::Failed { source, .. }, _)
+            if source.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) =>
+        {
+            Diagnostic::error(format!(
+                "cannot open `{shown}`: its file system does not support O_DIRECT"
+            ))
+            .hint("use a file on another file system, such as ext4 or XFS, or a device")
+        }
+        (AdmitError::Failed { source, .. }, _) if source.kind() == io::ErrorKind::NotFound => {
+            let fault = Diagnostic::error(format!("cannot open `{shown}`: there is no such file"));
+            fault.hint(match purpose {
+                Purpose::Create(_) => "check the name; a file that shall become a leg is made with `truncate -s SIZE`",
+                Purpose::Use | Purpose::Look => "check the name; if the leg is lost, leave it out, or name it by its UUID to remove or replace it: `iodyno mirror status` of the other legs shows it",
+            })
+        }
+        (_, Purpose::Use) if error.needs_destroy() => Diagnostic::error(format!(
+            "`{shown}` is not a leg of a mirror, or was overwritten: {}",
+            reasons(error)
+        ))
+        .hint("`iodyno mirror status` shows legs, `iodyno mirror create` makes them"),
+        _ => error.diagnostic(),
+    };
+    Refused {
+        faults: vec![fault],
+        by_guard,
+    }
 }
 
 /// Locks a file. Waits for a server that was killed: its ring lives on for a moment.
@@ -442,7 +443,7 @@ pub(crate) fn blank(file: &File) -> bool {
 
 /// The metadata on the legs of one mirror.
 #[derive(Debug)]
-pub struct Found {
+pub struct AssembledLegs {
     /// The mirror.
     pub assembly: Assembly,
     /// The metadata on each leg of the table.
@@ -451,7 +452,7 @@ pub struct Found {
     logs: Vec<Vec<Bits>>,
 }
 
-impl Found {
+impl AssembledLegs {
     /// Number of regions that the log marks.
     pub fn marked(&self) -> usize {
         let merged = self.logs.iter().map(|legs| {
@@ -485,7 +486,7 @@ pub(crate) fn new_line() -> u64 {
 ///
 /// # Errors
 /// Everything that prevents it.
-pub fn assemble(legs: &[Leg], degraded: bool) -> Result<Found, Vec<Diagnostic>> {
+pub fn assemble(legs: &[Leg], degraded: bool) -> Result<AssembledLegs, Vec<Diagnostic>> {
     let mut faults = Vec::new();
     let mut superblocks = Vec::new();
     let mut copies = Vec::new();
@@ -546,7 +547,7 @@ pub fn assemble(legs: &[Leg], degraded: bool) -> Result<Found, Vec<Diagnostic>> 
     let stored = stored.collect();
     let marked = (logs.iter().flatten()).any(|bits| bits.iter().next().is_some());
     let assembly = (assembly.with_logs(&superblocks, &newest, marked)).map_err(explained)?;
-    Ok(Found {
+    Ok(AssembledLegs {
         stored,
         logs,
         assembly,

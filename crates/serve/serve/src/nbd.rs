@@ -6,6 +6,7 @@
 
 use std::io::{self, Read, Write};
 
+use iodyno_model::errno::{EINVAL, EIO, ENOSPC, EOPNOTSUPP};
 use iodyno_sys::nbd::wire::{self, *};
 
 /// The longest request, bytes; the default of clients that do not ask for limits.
@@ -18,11 +19,6 @@ const EXPORT_FLAGS: u16 = HAS_FLAGS | SEND_FLUSH | SEND_FUA | SEND_WRITE_ZEROES 
 const MAX_OPTION: u32 = 16 << 10;
 /// Options before a client is disconnected.
 const MAX_OPTIONS: u32 = 64;
-
-const EIO: u32 = 5;
-const EINVAL: u32 = 22;
-const ENOSPC: u32 = 28;
-const ENOTSUP: u32 = 95;
 
 /// The exported disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,7 +162,7 @@ pub enum Command {
     /// Ends the connection without a reply.
     Disconnect,
     /// Invalid: the reply is this NBD error.
-    Invalid(u32),
+    Invalid(i32),
 }
 
 /// A request, without the bytes of a write.
@@ -244,7 +240,7 @@ pub fn request(stream: &mut impl Read, export: &Export) -> io::Result<Option<Req
             },
             0,
         ),
-        _ => (Command::Invalid(ENOTSUP), 0),
+        _ => (Command::Invalid(EOPNOTSUPP), 0),
     };
     let transfers = matches!(command, Command::Read | Command::Write { .. });
     let zeroes = matches!(command, Command::WriteZeroes { .. });
@@ -282,7 +278,7 @@ pub fn reply_header(cookie: u64, errno: i32) -> [u8; 16] {
         0 => 0,
         // EPERM, ENOMEM, EINVAL, ENOSPC, EOVERFLOW, ENOTSUP and ESHUTDOWN have the numbers of Linux.
         1 | 12 | 22 | 28 | 75 | 95 | 108 => errno as u32,
-        _ => EIO,
+        _ => EIO as u32,
     };
     let mut header = [0; 16];
     header[..4].copy_from_slice(&SIMPLE_REPLY.to_be_bytes());
@@ -461,13 +457,13 @@ mod tests {
             (0, 0, 0, u32::MAX, invalid(EINVAL), 0),
             (0, 1, 0, u32::MAX, invalid(EINVAL), u32::MAX),
             (2, 1, 0, 512, invalid(EINVAL), 512),
-            (0, 4, 0, 512, invalid(ENOTSUP), 0),
+            (0, 4, 0, 512, invalid(EOPNOTSUPP), 0),
             (3, 6, 0, 1 << 20, zeroes(true, false), 0),
             (0, 6, 512, 512, zeroes(false, true), 0),
             (4, 6, 0, 512, invalid(EINVAL), 0),
             (0, 6, 512, u32::MAX - 511, invalid(ENOSPC), 0),
             (0, 6, 0, 0, invalid(EINVAL), 0),
-            (0, 999, 0, 512, invalid(ENOTSUP), 0),
+            (0, 999, 0, 512, invalid(EOPNOTSUPP), 0),
         ] {
             let request = parsed(flags, kind, offset, length);
             assert_eq!(
@@ -501,7 +497,7 @@ mod tests {
             holes: true,
         };
         assert_eq!(command(&able), zeros);
-        assert_eq!(command(&EXPORT), Command::Invalid(ENOTSUP));
+        assert_eq!(command(&EXPORT), Command::Invalid(EOPNOTSUPP));
     }
 
     #[test]

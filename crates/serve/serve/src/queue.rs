@@ -4,7 +4,7 @@
 //! other requests, and those reads that need it.
 //!
 //! Requests come by a channel, and an eventfd that the ring reads wakes the thread. Each leg has a queue
-//! (`LegQueue`), which limits, sorts and merges reads and writes of data; flushes and blocks of the superblock and
+//! (`LegCommands`), which limits, sorts and merges reads and writes of data; flushes and blocks of the superblock and
 //! the log bypass it.
 //!
 //! # Invariants
@@ -38,13 +38,15 @@
 //! that a leg can be added while one that it replaces still holds requests. A lane is free again when the leg was
 //! removed and its last op returned.
 
-mod ask;
+mod admin;
+mod leg_commands;
 mod leg_file;
 mod request;
 mod server;
 mod shared;
 
-pub use ask::{Ask, LegStatus, OpenLeg, Status};
+pub use admin::{AdminRequest, LegStatus, OpenLeg, Status};
+pub(crate) use leg_commands::LegCommands;
 pub use request::{Direct, Reply, ReplyTo, Request};
 pub(crate) use server::{LOOK_NS, SLOT_BYTES};
 pub use server::{Settings, Task, run};

@@ -20,16 +20,17 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use iodyno_mirror::core::Errno;
+use iodyno_mirror::core::{Access, Errno};
 use iodyno_mirror::superblock::{DATA, MAX_LEGS};
-use iodyno_mirror::{LegQueue, LegSet, LegView, QueueSettings, ReadPolicy, ReadRequest, Transfer};
+use iodyno_mirror::{LegSet, LegView, ReadPolicy, ReadRequest, Transfer};
+use iodyno_model::errno::EIO;
 use iodyno_model::{Engine, EngineKind};
 use iodyno_sys::{
     Backend, BackendError, Clock, Completion, Completions, File, MonotonicClock, Op, OpKind,
     UringBackend,
 };
 
-use crate::queue::{Handle, LOOK_NS, Queues, SLOT_BYTES};
+use crate::queue::{Handle, LOOK_NS, LegCommands, Queues, ReplyTo, Request, SLOT_BYTES};
 
 /// Reads of a queue in the ring at most.
 const MAX_SLOTS: usize = 40;
@@ -74,12 +75,12 @@ pub enum Outcome {
 /// A leg as this queue sees it.
 #[derive(Debug)]
 struct Leg {
-    queue: LegQueue,
+    commands: LegCommands,
     /// The ring has its file.
     open: bool,
     rotational: bool,
     /// Threads of the kernel read from it: its file system may make a call wait.
-    apart: bool,
+    may_block: bool,
 }
 
 /// A read of a client.
@@ -102,7 +103,7 @@ struct InFlightRead {
     done: u32,
     since: u64,
     /// Its reads were handed over.
-    given_up: bool,
+    abandoned: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -140,7 +141,7 @@ pub struct Reader {
     receiving: bool,
     received: Option<i32>,
     watched: Vec<Watched>,
-    look: u64,
+    check_at: u64,
     backend: UringBackend,
     completions: Completions,
     clock: MonotonicClock,
@@ -194,7 +195,7 @@ impl Reader {
             receiving: false,
             received: None,
             watched: vec![Watched::default(); watched as usize],
-            look: 0,
+            check_at: 0,
             completions: Completions::with_capacity(slots + EXTRA_SLOTS + watched),
             backend,
             clock: MonotonicClock,
@@ -219,9 +220,9 @@ impl Reader {
 
     /// Starts a read. `false`: it must go to the thread of the mirror.
     pub fn read(&mut self, cookie: u64, offset: u64, length: u32) -> bool {
-        let Some(number) = self.number.filter(|_| length <= SLOT_BYTES) else {
+        if self.number.is_none() || length > SLOT_BYTES {
             return false;
-        };
+        }
         if self.queues.generation() != self.generation {
             self.refresh();
         }
@@ -269,9 +270,8 @@ impl Reader {
                 self.reads.len() as u32 - 1
             }
         };
-        let queue = &mut self.legs[leg].queue;
-        queue.push(entry, Transfer::Read, offset, length.into(), now);
-        board.counted(number, leg, queue);
+        let range = (offset, length.into());
+        (self.legs[leg].commands).push(entry, Transfer::Read, range, now);
         true
     }
 
@@ -284,19 +284,13 @@ impl Reader {
         if let Some(policy) = table.policies.get_mut(number).and_then(Option::take) {
             self.policy = Some(policy);
         }
-        let settings = QueueSettings {
-            // The limit is that of all queues.
-            active: u32::MAX,
-            ..QueueSettings::default()
-        };
         for (at, known) in table.legs.iter().enumerate() {
             if at == self.legs.len() {
-                let marks = self.queues.board().marks(at);
                 self.legs.push(Leg {
-                    queue: LegQueue::sharing(settings, MAX_READS, marks),
+                    commands: LegCommands::new(&self.queues, number, at),
                     open: false,
                     rotational: known.rotational,
-                    apart: known.apart,
+                    may_block: known.may_block,
                 });
             }
             let in_flight = self.flights.iter().flatten().any(|flight| flight.leg == at);
@@ -368,12 +362,12 @@ impl Reader {
         // Issued reads may hang, and waiting ones may wait for a dropped leg.
         let busy = self.is_busy();
         let time = self.clock.now();
-        if busy && time >= self.look {
-            self.look = time + LOOK_NS;
-            self.look_at_legs(time);
+        if busy && time >= self.check_at {
+            self.check_at = time + LOOK_NS;
+            self.check_legs(time);
         }
         let most = self.flights.len() as u32 + self.watched.len() as u32;
-        let deadline = busy.then_some(self.look);
+        let deadline = busy.then_some(self.check_at);
         let limit = most_ns.map(|most| time + most);
         let deadline = deadline.into_iter().chain(limit).min();
         let mut completions =
@@ -423,6 +417,27 @@ impl Reader {
         self.ended.pop()
     }
 
+    /// Sends a read that was handed over to the thread of the mirror, with a buffer for its bytes.
+    pub fn pass_on(
+        &self,
+        ended: &Ended,
+        failed: Option<(usize, Errno)>,
+        payload: Vec<u8>,
+        reply: &ReplyTo,
+    ) {
+        self.handle.request(Request {
+            access: Access::Read,
+            offset: ended.offset,
+            length: ended.length,
+            payload,
+            holes: false,
+            cookie: ended.cookie,
+            reply: reply.clone(),
+            queue: self.queue(),
+            failed,
+        });
+    }
+
     /// A file that was watched, and is ready.
     pub fn ready(&mut self) -> Option<u32> {
         self.ready.pop()
@@ -444,45 +459,22 @@ impl Reader {
     }
 
     fn submit(&mut self) {
-        let Some(number) = self.number else { return };
-        let queues = Arc::clone(&self.queues);
-        let board = queues.board();
         for leg in 0..self.legs.len() {
-            if self.legs[leg].queue.waits() && !queues.in_sync().has(leg) {
+            if self.legs[leg].commands.waits() && !self.queues.in_sync().has(leg) {
                 self.withdraw(leg);
             }
-            while self.legs[leg].queue.waits()
+            while self.legs[leg].commands.waits()
                 && !self.free_slots.is_empty()
-                && board.take(number, leg)
-            {
-                self.issue(leg);
-                board.counted(number, leg, &self.legs[leg].queue);
-            }
-            // It no longer needs them.
-            while !self.legs[leg].queue.waits() && board.take_granted(number, leg) {
-                self.give_back(leg);
-            }
-        }
-    }
-
-    fn give_back(&self, leg: usize) {
-        if let Some(number) = self.number
-            && let Some(next) = self.queues.board().give_back(number, leg)
-        {
-            // This queue looks at its legs in any case.
-            if next != number {
-                self.queues.rouse(next);
-            }
+                && self.issue_next(leg)
+            {}
+            self.legs[leg].commands.give_back_unneeded();
         }
     }
 
     /// Hands over reads that wait for a dropped leg.
     fn withdraw(&mut self, leg: usize) {
-        while let Some(entry) = self.legs[leg].queue.withdraw() {
+        while let Some(entry) = self.legs[leg].commands.withdraw() {
             self.hand_over(entry, None);
-        }
-        if let Some(number) = self.number {
-            (self.queues.board()).counted(number, leg, &self.legs[leg].queue);
         }
     }
 
@@ -501,14 +493,14 @@ impl Reader {
         });
     }
 
-    /// Issues the next command of a leg; there are one, a slot and a place.
-    fn issue(&mut self, leg: usize) {
+    /// Issues the next command of a leg in a free slot. `false`: nothing waits, or the leg has no place.
+    fn issue_next(&mut self, leg: usize) -> bool {
         let now = self.clock.now();
         let mut reads = self.lists.pop().unwrap_or_default();
-        let queue = &mut self.legs[leg].queue;
-        let command = queue.issue(now).expect("one waits");
-        let following = |entry: &u32| queue.next_request(*entry);
-        reads.extend(std::iter::successors(Some(command.first), following));
+        let Some(command) = self.legs[leg].commands.issue(now, &mut reads) else {
+            self.lists.push(reads);
+            return false;
+        };
         let slot = self.free_slots.pop().expect("one is free");
         self.flights[slot as usize] = Some(InFlightRead {
             leg,
@@ -518,9 +510,10 @@ impl Reader {
             length: command.length as u32,
             done: 0,
             since: now,
-            given_up: false,
+            abandoned: false,
         });
         self.prepare(slot);
+        true
     }
 
     fn prepare(&mut self, slot: u32) {
@@ -533,8 +526,8 @@ impl Reader {
             skip: flight.done,
             priority: 0,
         };
-        match self.legs[flight.leg].apart {
-            true => self.backend.prep_apart(slot, &op, false),
+        match self.legs[flight.leg].may_block {
+            true => self.backend.prep_in_worker(slot, &op, false),
             false => self.backend.prep(slot, &op),
         }
     }
@@ -562,29 +555,24 @@ impl Reader {
         if completion.result > 0 {
             flight.done += completion.result as u32;
             // A rest that is not aligned cannot be read directly; it is an error below.
-            if flight.done < flight.length && flight.done.is_multiple_of(512) && !flight.given_up {
+            if flight.done < flight.length && flight.done.is_multiple_of(512) && !flight.abandoned {
                 return self.prepare(slot);
             }
         }
         let flight = self.flights[slot as usize].take().expect("in flight");
-        let queue = &mut self.legs[flight.leg].queue;
-        queue.complete(flight.command, completion.completed);
-        if let Some(number) = self.number {
-            (self.queues.board()).counted(number, flight.leg, queue);
-        }
-        self.give_back(flight.leg);
+        (self.legs[flight.leg].commands).complete(flight.command, completion.completed);
         let error = match completion.result {
             _ if flight.done == flight.length => None,
             result if result < 0 => Some(-result),
             _ => {
                 // Before its reads are handed over.
                 self.handle.shortened(flight.leg);
-                Some(5)
+                Some(EIO)
             }
         };
         let mut at = 0;
         let mut reads = flight.reads;
-        for entry in reads.drain(..).filter(|_| !flight.given_up) {
+        for entry in reads.drain(..).filter(|_| !flight.abandoned) {
             match error {
                 None => {
                     let length = self.reads[entry as usize].expect("in use").length;
@@ -604,7 +592,7 @@ impl Reader {
     }
 
     /// Reports silent legs, and abandons reads on dropped legs.
-    fn look_at_legs(&mut self, now: u64) {
+    fn check_legs(&mut self, now: u64) {
         let in_sync = self.queues.in_sync();
         let mut silent = LegSet::NONE;
         for slot in 0..self.flights.len() {
@@ -614,8 +602,8 @@ impl Reader {
             if now.saturating_sub(flight.since) > self.queues.leg_timeout_ns() {
                 silent.add(flight.leg);
             }
-            if !in_sync.has(flight.leg) && !flight.given_up {
-                flight.given_up = true;
+            if !in_sync.has(flight.leg) && !flight.abandoned {
+                flight.abandoned = true;
                 let mut reads = std::mem::take(&mut flight.reads);
                 for entry in reads.drain(..) {
                     self.hand_over(entry, None);
@@ -644,7 +632,7 @@ impl Drop for Reader {
             self.withdraw(leg);
         }
         for flight in self.flights.iter_mut().flatten() {
-            flight.given_up = true;
+            flight.abandoned = true;
         }
         self.backend.cancel_all();
         // Memory of reads that a leg does not return is never freed.
@@ -666,7 +654,7 @@ impl Drop for Reader {
         }
         for slot in 0..self.flights.len() {
             if let Some(flight) = self.flights[slot].take() {
-                self.give_back(flight.leg);
+                self.legs[flight.leg].commands.give_back();
             }
         }
         let policy = self.policy.take();
@@ -688,14 +676,7 @@ impl Drop for Reader {
 
 /// A read of a file that is not a leg.
 fn of_file(file: u32, length: u32) -> Op {
-    Op {
-        kind: OpKind::Read,
-        file,
-        offset: 0,
-        length,
-        skip: 0,
-        priority: 0,
-    }
+    Op::new(OpKind::Read, file, 0, length)
 }
 
 fn copy(file: impl AsFd) -> Result<File, BackendError> {

@@ -97,7 +97,7 @@ impl RingCommands {
     ///
     /// # Errors
     /// It has ended.
-    pub(crate) fn ask<T: Send + 'static>(
+    pub(crate) fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut RingThread) -> T + Send + 'static,
     ) -> Result<T> {
@@ -399,17 +399,7 @@ impl RingThread {
             }
             Outcome::HandedOver(failed) => {
                 let buffer = self.buffers.take(0);
-                self.handle.request(Request {
-                    access: Access::Read,
-                    offset: ended.offset,
-                    length: ended.length,
-                    payload: buffer,
-                    holes: false,
-                    cookie: ended.cookie,
-                    reply: self.reply.clone(),
-                    queue: self.reader.queue(),
-                    failed,
-                });
+                self.reader.pass_on(ended, failed, buffer, &self.reply);
             }
         }
     }

@@ -121,7 +121,7 @@ impl BlockDevice {
     fn changed(&mut self) -> Result<()> {
         for thread in &self.threads {
             let setup = self.setup.clone();
-            thread.ask(move |thread| thread.change(setup))??;
+            thread.run(move |thread| thread.change(setup))??;
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ impl Device for BlockDevice {
         match &mut self.rings[number] {
             RingHome::Here(ring) => work(&mut ring.ring, self.setup.memory.guest()),
             RingHome::At(thread) => {
-                self.threads[*thread].ask(move |thread| thread.with_ring(number, work))?
+                self.threads[*thread].run(move |thread| thread.with_ring(number, work))?
             }
         }
     }
@@ -161,13 +161,13 @@ impl Device for BlockDevice {
                 }
             }
         };
-        self.threads[thread].ask(move |thread| thread.start(number, ring, kick))?
+        self.threads[thread].run(move |thread| thread.start(number, ring, kick))?
     }
 
     fn stop(&mut self, number: usize) -> Result<()> {
         if let RingHome::At(thread) = self.rings[number] {
             let thread = &mut self.threads[thread];
-            let ring = thread.ask(move |thread| thread.stop(number))??;
+            let ring = thread.run(move |thread| thread.stop(number))??;
             thread.rings -= 1;
             self.rings[number] = RingHome::Here(ring);
         }

@@ -5,6 +5,7 @@
 //! before the request continues, because a client may change them meanwhile. Lists and buffers are reused.
 
 use iodyno_mirror::core::{Access, Errno};
+use iodyno_model::errno::EOPNOTSUPP;
 use iodyno_vhost::{DescriptorTable, visit_chain};
 use uuid::Uuid;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
@@ -38,8 +39,6 @@ const WRITE_ZEROES: u32 = 13;
 const STATUS_OK: u8 = 0;
 const STATUS_IOERR: u8 = 1;
 const STATUS_UNSUPP: u8 = 2;
-
-const EOPNOTSUPP: Errno = 95;
 
 /// A request must be durable before it completes if this was not negotiated, or if the client disabled the write-back
 /// cache.

@@ -153,7 +153,7 @@ impl Worker for Piped {
                 message,
             );
             assert!(started.is_ok());
-            self.go_on()?;
+            self.complete_pending()?;
             self.started.send(()).unwrap();
         }
         Folder.work(batch, flush)
@@ -164,7 +164,7 @@ impl Worker for Piped {
         (transfers.in_flight() > 0).then(|| transfers.descriptor())
     }
 
-    fn go_on(&mut self) -> io::Result<()> {
+    fn complete_pending(&mut self) -> io::Result<()> {
         let answer = |mut done: Transferred<Arc<File>, Message>| {
             done.item.end_loan(done.memory);
             done.item.answer(REPLY_HEADER + done.result.unwrap());

@@ -11,7 +11,7 @@ use iodyno_mirror::PolicyKind;
 use iodyno_mirror::core::{Access, Settings};
 use iodyno_serve::format;
 use iodyno_serve::legs::{self, Leg, Purpose};
-use iodyno_serve::queue::{self, Ask, Handle, Reply, ReplyTo, Request, Task};
+use iodyno_serve::queue::{self, AdminRequest, Handle, Reply, ReplyTo, Request, Task};
 use iodyno_sim::Disk;
 use iodyno_sys::counting::{CountingAllocator, count_this_thread, counted_allocations};
 use iodyno_testing::{Loop, skip};
@@ -213,7 +213,7 @@ fn a_leg_that_was_truncated_is_dropped_and_not_filled_with_zeros_by_a_later_writ
         }
         let length = short.metadata().unwrap().len();
         let (ask, status) = channel();
-        handle.ask(Ask::Status(ask));
+        handle.manage(AdminRequest::Status(ask));
         Some((length, status.recv_timeout(PATIENCE).ok()?))
     });
     let Some((length, status)) = found else {

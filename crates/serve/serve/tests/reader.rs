@@ -13,7 +13,7 @@ use iodyno_mirror::core::{Access, Notice, Settings};
 use iodyno_mirror::superblock::DATA;
 use iodyno_serve::format;
 use iodyno_serve::legs::{self, Purpose};
-use iodyno_serve::queue::{self, Ask, Handle, Reply, ReplyTo, Request, Status, Task};
+use iodyno_serve::queue::{self, AdminRequest, Handle, Reply, ReplyTo, Request, Status, Task};
 use iodyno_serve::reader::{Outcome, Reader};
 use iodyno_sys::counting::{CountingAllocator, count_this_thread, counted_allocations};
 use iodyno_testing::skip;
@@ -96,7 +96,7 @@ impl Drop for Stop {
 /// The state of a started mirror.
 fn status(handle: &Handle) -> Option<Status> {
     let (reply, status) = std::sync::mpsc::channel();
-    handle.ask(Ask::Status(reply));
+    handle.manage(AdminRequest::Status(reply));
     status.recv_timeout(PATIENCE).ok()
 }
 
@@ -307,7 +307,7 @@ fn the_file_of_a_removed_leg_is_closed_by_all_queues() {
         let kept = before - 2;
         let uuid = status(served.handle).unwrap().legs[1].member.uuid;
         let (reply, answer) = std::sync::mpsc::channel();
-        served.handle.ask(Ask::Remove { uuid, reply });
+        served.handle.manage(AdminRequest::Remove { uuid, reply });
         assert_eq!(answer.recv_timeout(PATIENCE), Ok(Ok(())));
         for client in &mut clients {
             // It was woken for this.

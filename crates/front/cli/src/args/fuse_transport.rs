@@ -1,6 +1,7 @@
 //! The transport of FUSE, as a flag.
 
 use clap::ValueEnum;
+use iodyno_model::Diagnostic;
 use iodyno_serve::fuse::Transport;
 
 /// How the kernel sends requests of a mounted file system.
@@ -16,8 +17,15 @@ pub(crate) enum FuseTransport {
 }
 
 impl FuseTransport {
-    /// The hint if io_uring is required and fails.
-    pub(crate) const NO_IO_URING: &'static str = "use `--fuse-transport device`, or as root: `echo Y > /sys/module/fuse/parameters/enable_uring`";
+    /// Adds the remedy to the failure of a server, if io_uring is required.
+    pub(crate) fn explain(self, fault: Diagnostic) -> Diagnostic {
+        match self {
+            FuseTransport::IoUring => fault.hint(
+                "use `--fuse-transport device`, or as root: `echo Y > /sys/module/fuse/parameters/enable_uring`",
+            ),
+            _ => fault,
+        }
+    }
 }
 
 impl From<FuseTransport> for Transport {

@@ -11,13 +11,14 @@ use iodyno_fileserver::{FileServer, Handles, Migration, Policy, Settings, fuse, 
 use iodyno_model::Diagnostic;
 use iodyno_serve::front::Listener;
 
-use crate::args::{AclChoice, FuseTransport, MigrationModeChoice, SandboxChoice, ServeFsArgs};
+use super::serving::{cannot, cannot_listen, failed, watch};
+use crate::args::{AclChoice, MigrationModeChoice, SandboxChoice, ServeFsArgs};
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::failure::{Failure, chain, reason};
+use crate::failure::{Failure, chain};
 use crate::notify::Manager;
 use crate::screen::write_out;
-use crate::signals::{self, Caught};
+use crate::signals;
 
 /// The supported features of libvirt's description of vhost-user back ends.
 const CAPABILITIES: &str = r#"{
@@ -73,15 +74,7 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
     let mut listen = |path: &Path| {
         let listener = listener(path);
         listener
-            .map_err(|error| {
-                let fault = cannot(&format!("listen on `{}`", path.display()), &error);
-                faults.push(match error.kind() {
-                    std::io::ErrorKind::AddrInUse => fault.hint(
-                        "another server listens there, or a file has that name: choose another one",
-                    ),
-                    _ => fault,
-                });
-            })
+            .map_err(|error| faults.push(cannot_listen(&path.display().to_string(), &error)))
             .ok()
     };
     let (socket, mut clients) = args.socket.as_deref().and_then(&mut listen).unzip();
@@ -132,28 +125,20 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
         None => Manager::find(),
         Some(_) => Manager::default(),
     };
-    let (stopper, told, mountpoint) = (stop.clone(), manager.clone(), args.mount.clone());
-    let _watch = signals::watch(move |caught| match caught {
-        Caught::Stop(_) => {
-            told.stopping();
-            stopper.stop();
-        }
-        Caught::Exit => {
-            // The process cannot end while one of its threads waits for a reply of this process.
-            if let Some(path) = &mountpoint {
-                iodyno_serve::fuse::abandon(path);
-            }
-            Exit::leave()
-        }
-        Caught::Status => {}
-    })
-    .map_err(|error| Failure::one(cannot("watch for signals", &error)))?;
+    let (stopper, mountpoint) = (stop.clone(), args.mount.clone());
+    // The process cannot end while one of its threads waits for a reply of this process.
+    let abandon = move || {
+        mountpoint
+            .iter()
+            .for_each(|path| iodyno_serve::fuse::abandon(path))
+    };
+    let _watch = watch(&manager, move || stopper.stop(), abandon).map_err(Failure::one)?;
     let no_thread = |error: std::io::Error| Failure::one(cannot("start a thread", &error));
     if let Some(link) = &link {
-        link.obey(stop.clone()).map_err(no_thread)?;
+        link.follow(stop.clone()).map_err(no_thread)?;
     }
     if let Some(listener) = readers {
-        front::tell(listener, &server, &stop).map_err(no_thread)?;
+        front::serve_stats(listener, &server, &stop).map_err(no_thread)?;
     }
     if let Some(violation) = args.seccomp.violation() {
         let mounted = args.mount.is_some();
@@ -191,20 +176,8 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
         }
         (None, None) => Ok(()),
     };
-    ended.map_err(|error| Failure {
-        exit: Exit::WorkloadFailed,
-        faults: vec![match args.fuse_transport {
-            FuseTransport::IoUring => {
-                cannot("serve clients", &error).hint(FuseTransport::NO_IO_URING)
-            }
-            _ => cannot("serve clients", &error),
-        }],
-    })?;
+    ended.map_err(|error| failed(args.fuse_transport.explain(cannot("serve clients", &error))))?;
     Ok(Exit::Fine)
-}
-
-fn cannot(what: &str, error: &std::io::Error) -> Diagnostic {
-    Diagnostic::error(format!("cannot {what}: {}", reason(error)))
 }
 
 /// Options that cannot be combined.
@@ -279,24 +252,11 @@ fn serving(args: &ServeFsArgs, manager: &Manager, context: &Context) {
 
 /// Waits for a server in a sandbox, from outside of it.
 fn wait(outside: &SandboxParent, args: &ServeFsArgs, context: &Context) -> Result<Exit, Failure> {
-    let failed = |fault| Failure {
-        exit: Exit::WorkloadFailed,
-        faults: vec![fault],
-    };
     let stop = outside
         .stopper()
         .map_err(|error| failed(cannot("copy a descriptor", &error)))?;
     let manager = Manager::find();
-    let told = manager.clone();
-    let _watch = signals::watch(move |caught| match caught {
-        Caught::Stop(_) => {
-            told.stopping();
-            stop();
-        }
-        Caught::Exit => Exit::leave(),
-        Caught::Status => {}
-    })
-    .map_err(|error| failed(cannot("watch for signals", &error)))?;
+    let _watch = watch(&manager, stop, || ()).map_err(failed)?;
     let ready = outside.is_ready();
     if ready {
         serving(args, &manager, context);

@@ -167,7 +167,7 @@ fn asked(
     mut said: impl FnMut(ControlReply),
 ) -> Result<(), Failure> {
     let mut failure = None;
-    let asked = server.ask(request, |answer| match answer {
+    let asked = server.request(request, |answer| match answer {
         ControlReply::Failed { faults, by_guard } => {
             failure = Some(Failure::from(Refused { faults, by_guard }));
         }

@@ -26,6 +26,7 @@ mod run;
 mod schema;
 mod series;
 mod serve;
+mod serving;
 mod show;
 mod watch;
 

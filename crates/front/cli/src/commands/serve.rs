@@ -1,6 +1,7 @@
 //! `iodyno serve`: serves storage until stopped. This module serves a mirror; folders are in [`super::file_server`].
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::path::{PathBuf, absolute};
 
@@ -16,12 +17,12 @@ use iodyno_serve::virtio_blk::Disk as GuestDisk;
 use iodyno_serve::{name_process, queue, stay_in_memory};
 use iodyno_sim::Disk;
 
-use crate::args::{FuseTransport, ServeArgs, ServeCommand, ServeMirrorArgs};
+use super::serving::{cannot, cannot_listen, failed, watch};
+use crate::args::{ServeArgs, ServeCommand, ServeMirrorArgs};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain, reason};
 use crate::notify::Manager;
-use crate::signals::{self, Caught};
 
 /// The number of unreadable ranges of a leg that get a line each; after these, only those whose number is a power of
 /// two.
@@ -84,12 +85,12 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     let disk = GuestDisk::new(export, found.assembly.mirror);
     // Bind before clients and commands can know that the mirror is served.
     let bound = Control::bind(found.assembly.mirror);
-    if (bound.as_ref()).is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse) {
+    if (bound.as_ref()).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) {
         return Err(served_already(&args.legs));
     }
     let listeners = listen(args, export, disk)?;
     let mut served: Vec<String> = (listeners.iter())
-        .map(|(listener, service)| listener.uri(service))
+        .map(|(listener, service)| service.uri(listener))
         .collect();
     let mounted = (args.fuse.as_ref()).map(|path| absolute(path).unwrap_or_else(|_| path.clone()));
     served.extend(mounted.map(|path| path.display().to_string()));
@@ -105,14 +106,8 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     let legs = legs.into_iter().enumerate().map(|(at, leg)| (of(at), leg));
     let legs = legs.collect();
     let mirror = found.mirror(Settings::default());
-    let cannot = |what: &str, error: &std::io::Error| {
-        Failure::one(Diagnostic::error(format!(
-            "cannot {what}: {}",
-            reason(error)
-        )))
-    };
-    let (handle, inbox) =
-        queue::channel(args.queues).map_err(|error| cannot("create an eventfd", &error))?;
+    let (handle, inbox) = queue::channel(args.queues)
+        .map_err(|error| Failure::one(cannot("create an eventfd", &error)))?;
     let stopper = handle.clone();
     let control = bound.and_then(|bound| {
         Control::start(bound, uuid, geometry, legs, served.clone(), handle.clone())
@@ -125,30 +120,17 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         context.tell(&[Diagnostic::warning(text)]);
     }
     let manager = Manager::find();
-    let told = manager.clone();
-    let _watch = signals::watch(move |caught| match caught {
-        Caught::Stop(_) => {
-            told.stopping();
-            stopper.stop();
-        }
-        Caught::Exit => Exit::leave(),
-        Caught::Status => {}
-    })
-    .map_err(|error| cannot("watch for signals", &error))?;
+    let _watch = watch(&manager, move || stopper.stop(), || ()).map_err(Failure::one)?;
     let mount = |path: &PathBuf| {
         FuseFront::start(path, export, &handle, args.fuse_transport.into()).map_err(|error| {
-            let what = format!("cannot mount the mirror on `{}`", path.display());
-            let fault = Diagnostic::error(format!("{what}: {}", reason(&error)));
-            Failure::one(match args.fuse_transport {
-                FuseTransport::IoUring => fault.hint(FuseTransport::NO_IO_URING),
-                _ => fault,
-            })
+            let what = format!("mount the mirror on `{}`", path.display());
+            Failure::one(args.fuse_transport.explain(cannot(&what, &error)))
         })
     };
     let file = args.fuse.as_ref().map(mount).transpose()?;
     let start = |(listener, service)| Front::start(listener, service, handle.clone());
     let fronts: Vec<Front> = (listeners.into_iter().map(start).collect::<Result<_, _>>())
-        .map_err(|error| cannot("start a thread", &error))?;
+        .map_err(|error| Failure::one(cannot("start a thread", &error)))?;
     drop(handle);
     for line in behind {
         context.note(&line);
@@ -208,13 +190,9 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         control.release_legs();
     }
     drop((control, fronts));
-    let failed = |fault: String| Failure {
-        exit: Exit::WorkloadFailed,
-        faults: vec![Diagnostic::error(fault)],
-    };
-    ended.map_err(|error| failed(chain(&error)))?;
+    ended.map_err(|error| failed(Diagnostic::error(chain(&error))))?;
     match halted {
-        true => Err(failed("the mirror was halted".to_owned())),
+        true => Err(failed(Diagnostic::error("the mirror was halted"))),
         false => Ok(Exit::Fine),
     }
 }
@@ -251,17 +229,7 @@ fn listen(
     for ((name, listener), service) in wanted {
         match listener {
             Ok(listener) => listeners.push((listener, service)),
-            Err(error) => {
-                let fault = format!("cannot listen on `{name}`: {}", reason(&error));
-                let fault = Diagnostic::error(fault);
-                faults.push(match error.kind() {
-                    std::io::ErrorKind::AddrInUse => fault.hint(
-                        "another server listens there, or a file has that name: choose another one",
-                    ),
-                    std::io::ErrorKind::NotFound => fault.hint("make its folder first"),
-                    _ => fault,
-                });
-            }
+            Err(error) => faults.push(cannot_listen(&name, &error)),
         }
     }
     match faults.is_empty() {

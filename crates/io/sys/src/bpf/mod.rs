@@ -7,6 +7,7 @@ mod assembler;
 pub mod block;
 pub mod btf;
 
+use crate::result::checked;
 use std::ffi::CStr;
 use std::io;
 use std::mem::size_of;
@@ -111,10 +112,7 @@ unsafe fn bpf<T>(command: Command, attributes: &mut T) -> io::Result<i32> {
             size_of::<T>(),
         )
     };
-    match got {
-        0.. => Ok(got as i32),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(got).map(|got| got as i32)
 }
 
 /// As `bpf`, for commands that return a new descriptor.
@@ -240,8 +238,8 @@ impl Attached {
         let program = loaded.map_err(|error| {
             let text = String::from_utf8_lossy(&log);
             let lines = text.trim_end_matches('\0').lines();
-            let mut told = lines.filter(|line| !line.starts_with("processed "));
-            LoadError::Refused(error, told.next_back().unwrap_or_default().to_owned())
+            let mut messages = lines.filter(|line| !line.starts_with("processed "));
+            LoadError::Refused(error, messages.next_back().unwrap_or_default().to_owned())
         })?;
         let mut attributes = TracepointOpen {
             program: program.as_raw_fd() as u32,

@@ -112,10 +112,10 @@ impl NbdBackend {
     fn send(&mut self, completions: &mut Completions) -> Result<(), BackendError> {
         while let Some(first) = self.prepared.front() {
             let now = self.clock.now();
-            let begun = (self.sent > 0).then_some(*first);
+            let started = (self.sent > 0).then_some(*first);
             for slot in self.prepared.iter().take(PARTS / 2) {
                 if let Some(request) = &mut self.requests[*slot as usize]
-                    && begun != Some(*slot)
+                    && started != Some(*slot)
                 {
                     request.submitted = now;
                 }

@@ -188,14 +188,7 @@ fn backend(stream: UnixStream, engine: &Engine) -> NbdBackend {
 }
 
 fn op(kind: OpKind, offset: usize, length: usize) -> Op {
-    Op {
-        kind,
-        file: 0,
-        offset: offset as u64,
-        length: length as u32,
-        skip: 0,
-        priority: 0,
-    }
+    Op::new(kind, 0, offset as u64, length as u32)
 }
 
 /// Completes everything that is in flight.

@@ -13,14 +13,14 @@ use iodyno_model::{Engine, EngineKind};
 
 use super::abi::{Sqe, op};
 use super::rings::Rings;
+use crate::fuse_protocol::opcode::WRITE;
+use crate::fuse_protocol::{HEADER, REPLY_HEADER, reply_header, u32_at, u64_at};
 use crate::memory::{Arena, Plain};
+use crate::result::checked;
 
 const REGISTER: u64 = 1;
 const COMMIT_AND_FETCH: u64 = 2;
 
-/// Bytes of the header of a request, and of that of a reply.
-const IN_HEADER: usize = 40;
-const OUT_HEADER: usize = 16;
 /// `struct fuse_uring_req_header`: the header, the header of the opcode, and about the payload.
 const OPCODE_HEADER: usize = 128;
 const OPCODE_HEADER_BYTES: usize = 128;
@@ -33,9 +33,7 @@ const SMALL_REQUEST: usize = 1024;
 /// Offset of the payload, page-aligned for direct I/O.
 const PAYLOAD: usize = 4096;
 /// Bytes before it for the headers of a request or reply.
-const IN_FRONT: usize = IN_HEADER + OPCODE_HEADER_BYTES;
-/// The only request with long data that are not copied.
-const WRITE: u32 = 16;
+const IN_FRONT: usize = HEADER + OPCODE_HEADER_BYTES;
 
 /// `struct fuse_uring_cmd_req`.
 #[repr(C)]
@@ -56,14 +54,14 @@ pub struct FuseEntry {
     slot: u32,
     unique: u64,
     memory: Arena,
-    request: Place,
+    request: RequestMemory,
     /// The position of the reply.
     reply: Range<usize>,
 }
 
 /// The position of a request.
 #[derive(Debug)]
-enum Place {
+enum RequestMemory {
     /// In the memory of the entry.
     Here(Range<usize>),
     /// Copied elsewhere, because it is too long.
@@ -74,23 +72,20 @@ impl FuseEntry {
     /// Assembles a request from the kernel. `None`: it is malformed.
     fn new(slot: u32, mut memory: Arena) -> Option<FuseEntry> {
         let bytes = memory.slot_mut(0);
-        let word = |at: usize| {
-            let word = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
-            word.map_or(0, |word| u32::from_ne_bytes(*word))
-        };
-        let (length, opcode) = (word(0) as usize, word(4));
-        let unique = u64::from_ne_bytes(*bytes.get(8..)?.first_chunk()?);
-        let payload = word(PAYLOAD_LENGTH) as usize;
+        let (length, opcode) = (u32_at(bytes, 0)? as usize, u32_at(bytes, 4)?);
+        let unique = u64_at(bytes, 8)?;
+        let payload = u32_at(bytes, PAYLOAD_LENGTH)? as usize;
         let front = length.checked_sub(payload)?;
-        let own = front.checked_sub(IN_HEADER)?;
+        let own = front.checked_sub(HEADER)?;
         if own > OPCODE_HEADER_BYTES || PAYLOAD + payload > bytes.len() {
             return None;
         }
         let (request, reply) = match opcode {
+            // The only request with long data that are not copied.
             WRITE => {
                 let start = PAYLOAD - front;
                 (
-                    Place::Here(start..PAYLOAD + payload),
+                    RequestMemory::Here(start..PAYLOAD + payload),
                     SMALL_REPLY..SMALL_REQUEST,
                 )
             }
@@ -98,15 +93,15 @@ impl FuseEntry {
                 let place = match length <= PAYLOAD - IN_FRONT - SMALL_REQUEST {
                     true => {
                         bytes.copy_within(PAYLOAD..PAYLOAD + payload, SMALL_REQUEST + front);
-                        Place::Here(SMALL_REQUEST..SMALL_REQUEST + length)
+                        RequestMemory::Here(SMALL_REQUEST..SMALL_REQUEST + length)
                     }
                     false => {
                         let mut copy = vec![0; length];
                         copy[front..].copy_from_slice(&bytes[PAYLOAD..PAYLOAD + payload]);
-                        Place::Elsewhere(copy)
+                        RequestMemory::Elsewhere(copy)
                     }
                 };
-                (place, PAYLOAD - OUT_HEADER..bytes.len())
+                (place, PAYLOAD - REPLY_HEADER..bytes.len())
             }
         };
         let mut entry = FuseEntry {
@@ -118,8 +113,8 @@ impl FuseEntry {
         };
         let mut headers = [0; IN_FRONT];
         let bytes = entry.memory.slot_mut(0);
-        headers[..IN_HEADER].copy_from_slice(&bytes[..IN_HEADER]);
-        headers[IN_HEADER..front].copy_from_slice(&bytes[OPCODE_HEADER..OPCODE_HEADER + own]);
+        headers[..HEADER].copy_from_slice(&bytes[..HEADER]);
+        headers[HEADER..front].copy_from_slice(&bytes[OPCODE_HEADER..OPCODE_HEADER + own]);
         entry.request()[..front].copy_from_slice(&headers[..front]);
         Some(entry)
     }
@@ -127,8 +122,8 @@ impl FuseEntry {
     /// The whole request.
     pub fn request(&mut self) -> &mut [u8] {
         match &mut self.request {
-            Place::Here(range) => &mut self.memory.slot_mut(0)[range.clone()],
-            Place::Elsewhere(copy) => copy,
+            RequestMemory::Here(range) => &mut self.memory.slot_mut(0)[range.clone()],
+            RequestMemory::Elsewhere(copy) => copy,
         }
     }
 
@@ -143,20 +138,18 @@ impl FuseEntry {
         let (unique, reply) = (self.unique, self.reply.clone());
         let bytes = self.memory.slot_mut(0);
         let length = length.min(reply.len());
-        match length.checked_sub(OUT_HEADER) {
+        match length.checked_sub(REPLY_HEADER) {
             Some(data) => {
-                bytes.copy_within(reply.start..reply.start + OUT_HEADER, 0);
-                if reply.start + OUT_HEADER != PAYLOAD {
-                    let from = reply.start + OUT_HEADER;
+                bytes.copy_within(reply.start..reply.start + REPLY_HEADER, 0);
+                if reply.start + REPLY_HEADER != PAYLOAD {
+                    let from = reply.start + REPLY_HEADER;
                     bytes.copy_within(from..from + data, PAYLOAD);
                 }
                 bytes[PAYLOAD_LENGTH..PAYLOAD_LENGTH + 4]
                     .copy_from_slice(&(data as u32).to_ne_bytes());
             }
             None => {
-                bytes[..4].copy_from_slice(&(OUT_HEADER as u32).to_ne_bytes());
-                bytes[4..8].copy_from_slice(&(-libc::EIO).to_ne_bytes());
-                bytes[8..16].copy_from_slice(&unique.to_ne_bytes());
+                bytes[..REPLY_HEADER].copy_from_slice(&reply_header(unique, libc::EIO, 0));
                 bytes[PAYLOAD_LENGTH..PAYLOAD_LENGTH + 4].fill(0);
             }
         }
@@ -389,13 +382,10 @@ pub fn close_backing(session: impl AsFd, number: u32) -> io::Result<()> {
 ///
 /// # Safety
 /// `argument` points to the type that drivers expect for this number.
-unsafe fn ioctl<T>(device: impl AsFd, what: libc::c_ulong, argument: *const T) -> io::Result<i32> {
+unsafe fn ioctl<T>(device: impl AsFd, what: libc::c_ulong, argument: *const T) -> io::Result<i64> {
     // SAFETY: as the caller guarantees.
     let result = unsafe { libc::ioctl(device.as_fd().as_raw_fd(), what as _, argument) };
-    match result {
-        ..0 => Err(io::Error::last_os_error()),
-        number => Ok(number),
-    }
+    checked(result)
 }
 
 #[cfg(test)]
@@ -409,11 +399,11 @@ mod tests {
         let mut memory = Arena::new(1, PAYLOAD + LONGEST, 0, false).unwrap();
         let bytes = memory.slot_mut(0);
         bytes.fill(0xee);
-        let length = IN_HEADER + own.len() + payload.len();
+        let length = HEADER + own.len() + payload.len();
         bytes[..4].copy_from_slice(&(length as u32).to_ne_bytes());
         bytes[4..8].copy_from_slice(&opcode.to_ne_bytes());
         bytes[8..16].copy_from_slice(&77u64.to_ne_bytes());
-        bytes[16..IN_HEADER].fill(5);
+        bytes[16..HEADER].fill(5);
         bytes[OPCODE_HEADER..OPCODE_HEADER + own.len()].copy_from_slice(own);
         bytes[PAYLOAD_LENGTH..PAYLOAD_LENGTH + 4]
             .copy_from_slice(&(payload.len() as u32).to_ne_bytes());
@@ -435,25 +425,25 @@ mod tests {
             let (own, payload) = (vec![1; own], vec![2; payload]);
             let mut entry = entry(opcode, &own, &payload);
             let request = entry.request();
-            assert_eq!(request.len(), IN_HEADER + own.len() + payload.len());
+            assert_eq!(request.len(), HEADER + own.len() + payload.len());
             assert_eq!(request[4..8], opcode.to_ne_bytes());
-            assert!(request[16..IN_HEADER].iter().all(|byte| *byte == 5));
-            assert!(request[IN_HEADER..].starts_with(&own));
-            assert!(request[IN_HEADER + own.len()..] == payload, "{opcode}");
+            assert!(request[16..HEADER].iter().all(|byte| *byte == 5));
+            assert!(request[HEADER..].starts_with(&own));
+            assert!(request[HEADER + own.len()..] == payload, "{opcode}");
             // The room is not that of the request.
-            let length = OUT_HEADER + data;
+            let length = REPLY_HEADER + data;
             let before = entry.request().to_vec();
             let reply: Vec<u8> = (0..length).map(|at| ((at * 7) >> 3) as u8).collect();
             entry.reply()[..length].copy_from_slice(&reply);
             assert!(entry.request() == before, "{opcode}");
             entry.take_apart(length);
             let bytes = entry.memory.slot_mut(0);
-            assert_eq!(bytes[..OUT_HEADER], reply[..OUT_HEADER]);
+            assert_eq!(bytes[..REPLY_HEADER], reply[..REPLY_HEADER]);
             assert_eq!(
                 bytes[PAYLOAD_LENGTH..PAYLOAD_LENGTH + 4],
                 (data as u32).to_ne_bytes()
             );
-            assert!(bytes[PAYLOAD..PAYLOAD + data] == reply[OUT_HEADER..]);
+            assert!(bytes[PAYLOAD..PAYLOAD + data] == reply[REPLY_HEADER..]);
         }
     }
 

@@ -4,6 +4,7 @@ mod abi;
 pub mod fuse;
 mod nvme;
 mod rings;
+mod slots;
 mod transfers;
 
 use std::os::fd::AsRawFd;
@@ -13,19 +14,18 @@ use iodyno_model::Engine;
 use crate::blocking;
 use crate::file::{self, RwFlags};
 use crate::memory::Arena;
-use crate::{
-    Backend, BackendError, Capabilities, Clock, Completions, File, MonotonicClock, Op, OpKind, Slot,
-};
+use crate::{Backend, BackendError, Capabilities, Completions, File, Op, OpKind, Slot};
 use abi::{Sqe, op, setup};
 pub use nvme::NvmeBackend;
 use rings::Rings;
+use slots::SlotRing;
 pub use transfers::{Credentials, Transfer, TransferMemory, Transferred, Transfers};
 
 /// An io_uring with its files and buffers.
 #[derive(Debug)]
 pub struct UringBackend {
     // Fields are dropped in this order: the ring before the memory that it may write to.
-    rings: Rings,
+    ring: SlotRing,
     arena: Arena,
     files: Vec<File>,
     /// Value of an entry's `fd`: the descriptor or the registered index.
@@ -38,12 +38,6 @@ pub struct UringBackend {
     read_op: u8,
     write_op: u8,
     rw_flags: RwFlags,
-    capabilities: Capabilities,
-    clock: MonotonicClock,
-    /// When each slot's op was submitted.
-    submitted: Box<[u64]>,
-    /// Slots prepared since the last turn.
-    prepared: Vec<Slot>,
     /// Ops that this thread executes in a later turn, such as discards, which io_uring does not support before Linux
     /// 6.12.
     blocking: Vec<(Slot, Op)>,
@@ -85,7 +79,7 @@ impl UringBackend {
     }
 
     fn with_rings(rings: Rings, files: Vec<File>, arena: Arena, engine: &Engine) -> UringBackend {
-        let slots = arena.slots() as usize;
+        let slots = arena.slots();
         let descriptors = files.iter().map(|file| file.descriptor.as_raw_fd());
         let mut uring = UringBackend {
             file_words: descriptors.collect(),
@@ -101,16 +95,8 @@ impl UringBackend {
             read_op: op::READ,
             write_op: op::WRITE,
             rw_flags: RwFlags::of(engine),
-            capabilities: Capabilities {
-                submits_many: true,
-                submits_apart: engine.submits_apart(),
-                ..Capabilities::default()
-            },
-            clock: MonotonicClock,
-            submitted: vec![0; slots].into_boxed_slice(),
-            prepared: Vec::with_capacity(slots),
-            blocking: Vec::with_capacity(slots),
-            rings,
+            blocking: Vec::with_capacity(slots as usize),
+            ring: SlotRing::new(rings, slots, engine.submits_apart()),
             arena,
             files,
         };
@@ -133,38 +119,33 @@ impl UringBackend {
             (setup::IOPOLL, "polled completions", engine.hipri),
             (setup::SQPOLL, "submission thread", sqpoll),
         ] {
-            if self.rings.flags & flag != 0 {
-                self.capabilities.features.push(name.to_owned());
+            if self.ring.rings.flags & flag != 0 {
+                self.ring.feature(name);
             } else if wanted {
-                self.fallback(format!("io_uring without `{name}`: kernel too old"));
+                self.ring
+                    .fallback(format!("io_uring without `{name}`: kernel too old"));
             }
         }
     }
 
-    fn fallback(&mut self, text: String) {
-        self.capabilities.fallbacks.push(text);
-    }
-
     fn register_files(&mut self) {
-        match self.rings.register_files(&self.file_words) {
+        match self.ring.rings.register_files(&self.file_words) {
             Ok(()) => {
                 self.file_words = (0..self.files.len() as i32).collect();
                 self.sqe_flags |= abi::SQE_FIXED_FILE;
-                let feature = "registered files".to_owned();
-                self.capabilities.features.push(feature);
+                self.ring.feature("registered files");
             }
-            Err(error) => self.fallback(format!("files not registered: {error}")),
+            Err(error) => self.ring.fallback(format!("files not registered: {error}")),
         }
     }
 
     fn register_buffers(&mut self) {
-        match self.rings.register_buffers(&self.arena) {
+        match self.ring.rings.register_buffers(&self.arena) {
             Ok(()) => {
                 (self.read_op, self.write_op) = (op::READ_FIXED, op::WRITE_FIXED);
-                let feature = "registered buffers".to_owned();
-                self.capabilities.features.push(feature);
+                self.ring.feature("registered buffers");
             }
-            Err(why) => self.fallback(why),
+            Err(why) => self.ring.fallback(why),
         }
     }
 
@@ -175,16 +156,18 @@ impl UringBackend {
     pub fn replace_file(&mut self, index: u32, file: File) -> Result<(), BackendError> {
         let failed = |error| BackendError::new("exchange a file of the io_uring", error);
         // The kernel looks up the file of an entry when it accepts it.
-        if self.rings.pending() > 0 {
-            self.rings.enter(0, None).map_err(failed)?;
+        if self.ring.rings.pending() > 0 {
+            self.ring.rings.enter(0, None).map_err(failed)?;
         }
-        if self.rings.pending() > 0 {
+        if self.ring.rings.pending() > 0 {
             return Err(failed(std::io::ErrorKind::ResourceBusy.into()));
         }
         let word = file.descriptor.as_raw_fd();
         match self.sqe_flags & abi::SQE_FIXED_FILE {
             0 => self.file_words[index as usize] = word,
-            _ => (self.rings).exchange_file(index, word).map_err(failed)?,
+            _ => (self.ring.rings)
+                .exchange_file(index, word)
+                .map_err(failed)?,
         }
         self.files[index as usize] = file;
         Ok(())
@@ -232,7 +215,7 @@ impl UringBackend {
 
     /// Like [`Backend::prep`], or with `durable` like [`Self::prep_durable`]. A kernel worker thread executes it, so
     /// that a hanging file system does not block the submitting call. See [`Self::allow_workers`].
-    pub fn prep_apart(&mut self, slot: Slot, op: &Op, durable: bool) {
+    pub fn prep_in_worker(&mut self, slot: Slot, op: &Op, durable: bool) {
         let durable = if durable { file::RWF_DSYNC } else { 0 };
         self.place(slot, op, self.rw_flags.write | durable, abi::SQE_ASYNC);
     }
@@ -240,7 +223,7 @@ impl UringBackend {
     /// Allows a thread of the kernel for each slot, so that ops that hang do not keep others waiting. Before Linux
     /// 5.15, there are four for each CPU.
     pub fn allow_workers(&mut self) {
-        let _ = self.rings.register_workers(self.arena.slots());
+        let _ = self.ring.rings.register_workers(self.arena.slots());
     }
 
     /// Polls a file once until it is readable, or with `write` writable. Ends with a completion whose slot is the
@@ -256,7 +239,7 @@ impl UringBackend {
             ..Sqe::default()
         };
         // SAFETY: it points to nothing; the file is owned here until the kernel has accepted the entry.
-        unsafe { *self.rings.next() = entry };
+        unsafe { *self.ring.rings.next() = entry };
     }
 
     #[inline]
@@ -313,14 +296,14 @@ impl UringBackend {
         };
         // SAFETY: its buffer is lent until the completion was reaped, and the arena is leaked if it never is. The file
         // is owned here until the kernel has accepted the entry.
-        unsafe { *self.rings.next() = entry };
-        self.prepared.push(slot);
+        unsafe { *self.ring.rings.next() = entry };
+        self.ring.prepared(slot);
     }
 }
 
 impl Backend for UringBackend {
     fn capabilities(&self) -> Capabilities {
-        self.capabilities.clone()
+        self.ring.capabilities.clone()
     }
 
     #[inline]
@@ -330,7 +313,7 @@ impl Backend for UringBackend {
 
     #[inline]
     fn room(&self) -> u32 {
-        self.rings.room()
+        self.ring.rings.room()
     }
 
     #[inline]
@@ -350,45 +333,15 @@ impl Backend for UringBackend {
         if !self.blocking.is_empty() {
             blocking::execute(&mut self.blocking, &self.files, max, deadline, completions);
         }
-        let entered = self.clock.now();
-        completions.entered = entered;
-        completions.submitted += self.prepared.len() as u32;
-        for slot in self.prepared.drain(..) {
-            self.submitted[slot as usize] = entered;
-        }
-        if self.capabilities.submits_apart && self.rings.pending() > 0 {
-            completions.submission_ns = self
-                .rings
-                .submit(self.clock, entered)
-                .map_err(|error| BackendError::new("submit to the io_uring", error))?;
-        }
-        let done = completions.list.len() as u32;
-        let (min, max) = (min.saturating_sub(done), max.saturating_sub(done));
-        let ready = self.rings.ready();
-        let entered_now = completions.submission_ns > 0;
-        if self.rings.pending() > 0 || ready < min || (ready == 0 && !entered_now) {
-            let now = entered + completions.submission_ns;
-            let timeout = deadline.map(|deadline| deadline.saturating_sub(now));
-            self.rings
-                .enter(min, timeout)
-                .map_err(|error| BackendError::new("enter the io_uring", error))?;
-        }
-        let completed = self.clock.now();
-        completions.returned = completed;
-        let (arena, submitted) = (&mut self.arena, &self.submitted);
-        self.rings.reap(max, |slot, result| {
-            // A poll has no slot.
-            let since = match submitted.get(slot as usize) {
-                Some(since) => {
+        let arena = &mut self.arena;
+        self.ring
+            .turn(min, max, deadline, completions, |slot, result| {
+                if slot < arena.slots() {
                     // SAFETY: its op has ended.
                     unsafe { arena.take_back(slot) };
-                    *since
                 }
-                None => entered,
-            };
-            completions.push(slot, result, since, completed);
-        });
-        Ok(())
+                result
+            })
     }
 
     fn drop_pages(&mut self, file: u32, offset: u64, length: u64) {
@@ -396,7 +349,7 @@ impl Backend for UringBackend {
     }
 
     fn cancel_all(&mut self) {
-        self.rings.cancel_all();
+        self.ring.rings.cancel_all();
     }
 }
 
@@ -404,6 +357,7 @@ impl Backend for UringBackend {
 mod tests {
     use std::io::{PipeWriter, Write as _, pipe};
 
+    use crate::{Clock, MonotonicClock};
     use iodyno_model::EngineKind;
     use iodyno_testing::skip;
 
@@ -453,14 +407,7 @@ mod tests {
         }
     }
 
-    const READ: Op = Op {
-        kind: OpKind::Read,
-        file: 0,
-        offset: 0,
-        length: 8,
-        skip: 0,
-        priority: 0,
-    };
+    const READ: Op = Op::new(OpKind::Read, 0, 0, 8);
 
     #[test]
     fn a_wait_ends_at_its_deadline_with_and_without_an_extended_argument() {

@@ -11,12 +11,11 @@ use iodyno_model::Engine;
 
 use super::abi::{Sqe, op, setup};
 use super::rings::Rings;
-use crate::file;
+use super::slots::SlotRing;
+use crate::blocking;
 use crate::memory::{Arena, Plain};
 use crate::result::status;
-use crate::{
-    Backend, BackendError, Capabilities, Clock, Completions, File, MonotonicClock, Op, OpKind, Slot,
-};
+use crate::{Backend, BackendError, Capabilities, Completions, File, Op, OpKind, Slot};
 
 const NVME_IOCTL_ID: libc::c_ulong = 0x4e40;
 const NVME_IOCTL_ADMIN_CMD: libc::c_ulong = 0xc048_4e41;
@@ -167,7 +166,7 @@ impl Namespace {
 #[derive(Debug)]
 pub struct NvmeBackend {
     // Fields are dropped in this order: the ring before the memory that it may access.
-    rings: Rings,
+    ring: SlotRing,
     arena: Arena,
     /// The ranges of trims, one for each slot.
     ranges: Arena,
@@ -175,16 +174,11 @@ pub struct NvmeBackend {
     namespaces: Vec<Namespace>,
     /// Flags of commands with data.
     data_flags: u32,
-    capabilities: Capabilities,
-    clock: MonotonicClock,
-    /// When each slot's op was submitted, what it transfers, and whether it is a trim.
-    submitted: Box<[u64]>,
+    /// What each slot's op transfers, and whether it is a trim.
     lengths: Box<[u32]>,
     trims: Box<[bool]>,
-    /// Slots prepared since the last turn.
-    prepared: Vec<Slot>,
-    /// Ops that are no commands: executed synchronously by the next turn.
-    calls: Vec<(Slot, Op)>,
+    /// Ops that are not commands: this thread executes them in a later turn.
+    blocking: Vec<(Slot, Op)>,
 }
 
 impl NvmeBackend {
@@ -218,22 +212,15 @@ impl NvmeBackend {
         }
         let ranges = Arena::new(slots, RANGE, 0, false)
             .map_err(|error| BackendError::new("reserve memory for ranges", error))?;
+        let mut ring = SlotRing::new(rings, slots, engine.submits_apart());
+        ring.feature("NVMe commands");
         let slots = slots as usize;
         let mut backend = NvmeBackend {
             data_flags: 0,
-            capabilities: Capabilities {
-                submits_many: true,
-                submits_apart: engine.submits_apart(),
-                features: vec!["NVMe commands".to_owned()],
-                ..Capabilities::default()
-            },
-            clock: MonotonicClock,
-            submitted: vec![0; slots].into_boxed_slice(),
             lengths: vec![0; slots].into_boxed_slice(),
             trims: vec![false; slots].into_boxed_slice(),
-            prepared: Vec::with_capacity(slots),
-            calls: Vec::with_capacity(slots),
-            rings,
+            blocking: Vec::with_capacity(slots),
+            ring,
             arena,
             ranges,
             files,
@@ -247,33 +234,23 @@ impl NvmeBackend {
 
     fn register_buffers(&mut self) {
         // Kernels with one of these features have both.
-        let result = match self.rings.flags & setup::DEFER_TASKRUN {
+        let result = match self.ring.rings.flags & setup::DEFER_TASKRUN {
             0 => Err("buffers not registered: Linux is older than 6.1".to_owned()),
-            _ => self.rings.register_buffers(&self.arena),
+            _ => self.ring.rings.register_buffers(&self.arena),
         };
         match result {
             Ok(()) => {
                 self.data_flags = URING_CMD_FIXED;
-                let feature = "registered buffers".to_owned();
-                self.capabilities.features.push(feature);
+                self.ring.feature("registered buffers");
             }
-            Err(why) => self.capabilities.fallbacks.push(why),
-        }
-    }
-
-    fn call(&mut self, completions: &mut Completions) {
-        for (slot, op) in self.calls.drain(..) {
-            let submitted = self.clock.now();
-            let result = file::on_range(&self.files[op.file as usize], &op);
-            completions.push(slot, result, submitted, self.clock.now());
-            completions.submitted += 1;
+            Err(why) => self.ring.fallback(why),
         }
     }
 }
 
 impl Backend for NvmeBackend {
     fn capabilities(&self) -> Capabilities {
-        self.capabilities.clone()
+        self.ring.capabilities.clone()
     }
 
     #[inline]
@@ -283,13 +260,13 @@ impl Backend for NvmeBackend {
 
     #[inline]
     fn room(&self) -> u32 {
-        self.rings.room()
+        self.ring.rings.room()
     }
 
     #[inline]
     fn prep(&mut self, slot: Slot, op: &Op) {
         if op.kind.blocks() {
-            return self.calls.push((slot, *op));
+            return self.blocking.push((slot, *op));
         }
         let (file, index) = (op.file as usize, slot as usize);
         let namespace = self.namespaces[file];
@@ -327,8 +304,8 @@ impl Backend for NvmeBackend {
         // SAFETY: buffer and range are lent until the completion was reaped, and the arenas are leaked if it never is.
         // The device transfers as many bytes as the command says, checked above. The file is owned here until the
         // kernel has accepted the entry.
-        unsafe { self.rings.write_with(head, command) };
-        self.prepared.push(slot);
+        unsafe { self.ring.rings.write_with(head, command) };
+        self.ring.prepared(slot);
     }
 
     #[inline]
@@ -340,56 +317,31 @@ impl Backend for NvmeBackend {
         completions: &mut Completions,
     ) -> Result<(), BackendError> {
         completions.clear();
-        if !self.calls.is_empty() {
-            self.call(completions);
+        if !self.blocking.is_empty() {
+            blocking::execute(&mut self.blocking, &self.files, max, deadline, completions);
         }
-        let entered = self.clock.now();
-        completions.entered = entered;
-        completions.submitted += self.prepared.len() as u32;
-        for slot in self.prepared.drain(..) {
-            self.submitted[slot as usize] = entered;
-        }
-        if self.capabilities.submits_apart && self.rings.pending() > 0 {
-            completions.submission_ns = self
-                .rings
-                .submit(self.clock, entered)
-                .map_err(|error| BackendError::new("submit to the io_uring", error))?;
-        }
-        let min = min.saturating_sub(completions.list.len() as u32);
-        let ready = self.rings.ready();
-        let entered_now = completions.submission_ns > 0;
-        if self.rings.pending() > 0 || ready < min || (ready == 0 && !entered_now) {
-            let now = entered + completions.submission_ns;
-            let timeout = deadline.map(|deadline| deadline.saturating_sub(now));
-            self.rings
-                .enter(min, timeout)
-                .map_err(|error| BackendError::new("enter the io_uring", error))?;
-        }
-        let completed = self.clock.now();
-        completions.returned = completed;
         let (arena, ranges) = (&mut self.arena, &mut self.ranges);
-        let (submitted, lengths, trims) = (&self.submitted, &self.lengths, &self.trims);
-        self.rings.reap(max, |slot, status| {
-            let index = slot as usize;
-            // SAFETY: its op has ended.
-            unsafe { arena.take_back(slot) };
-            if trims[index] {
-                // SAFETY: the same.
-                unsafe { ranges.take_back(slot) };
-            }
-            let result = match status {
-                0 => lengths[index] as i32,
-                // The status of the controller.
-                1.. => -libc::EIO,
-                errno => errno,
-            };
-            completions.push(slot, result, submitted[index], completed);
-        });
-        Ok(())
+        let (lengths, trims) = (&self.lengths, &self.trims);
+        self.ring
+            .turn(min, max, deadline, completions, |slot, status| {
+                let index = slot as usize;
+                // SAFETY: its op has ended.
+                unsafe { arena.take_back(slot) };
+                if trims[index] {
+                    // SAFETY: the same.
+                    unsafe { ranges.take_back(slot) };
+                }
+                match status {
+                    0 => lengths[index] as i32,
+                    // The status of the controller.
+                    1.. => -libc::EIO,
+                    errno => errno,
+                }
+            })
     }
 
     fn cancel_all(&mut self) {
-        self.rings.cancel_all();
+        self.ring.rings.cancel_all();
     }
 }
 
@@ -440,14 +392,7 @@ mod tests {
             shift: 9,
         };
         assert_eq!(size_of::<Command>(), 72);
-        let op = Op {
-            kind: OpKind::Write,
-            file: 0,
-            offset: 5 << 41,
-            length: 4096,
-            skip: 0,
-            priority: 0,
-        };
+        let op = Op::new(OpKind::Write, 0, 5 << 41, 4096);
         let write = namespace.command(&op, 77);
         assert_eq!((write.opcode, write.namespace), (WRITE, 3));
         assert_eq!((write.address, write.length), (77, 4096));

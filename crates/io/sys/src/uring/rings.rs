@@ -1,5 +1,6 @@
 //! The two rings shared with the kernel, and the system calls on them, independent of buffers and files.
 
+use crate::result::checked;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
@@ -250,11 +251,7 @@ impl Rings {
                 count,
             )
         };
-        if result < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(result)
-        }
+        checked(result)
     }
 
     /// Whether a wait accepts a timeout argument (Linux 5.11). Without it, a timeout is a separate entry.

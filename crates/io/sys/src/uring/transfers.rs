@@ -7,9 +7,10 @@
 //!
 //! This module owns the file and memory of a transfer until the kernel has finished with them.
 
+use crate::file::eventfd;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use iodyno_model::{Engine, EngineKind};
@@ -116,13 +117,7 @@ impl<F: AsFd, T> Transfers<F, T> {
     pub fn new(most: u16) -> io::Result<Transfers<F, T>> {
         let most = u32::from(most);
         let rings = Rings::new(most, &Engine::new(EngineKind::IoUring, most))?;
-        // SAFETY: the arguments are plain numbers.
-        let descriptor = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if descriptor < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the kernel just created the descriptor; nothing else owns it.
-        let ended = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        let ended = eventfd()?;
         rings.register_eventfd(ended.as_fd())?;
         Ok(Transfers {
             rings,

@@ -363,12 +363,12 @@ fn file_request(
     let more = bytes + if op.kind == OpKind::Write { length } else { 0 };
     let words = file.share.caller.header(opcode, more, unique, file.node);
     arena.put(header, words);
-    arena.put(header + fuse::IN_BYTES, arguments);
+    arena.put(header + fuse::HEADER, arguments);
     arena.put(header + REPLY, [0u64; 3]);
     let at = |behind: usize| arena.tail_address(header + behind);
-    parts.push((at(0), fuse::IN_BYTES as u32, false));
-    parts.push((at(fuse::IN_BYTES), bytes, false));
-    let reply = fuse::OUT_BYTES as u32;
+    parts.push((at(0), fuse::HEADER as u32, false));
+    parts.push((at(fuse::HEADER), bytes, false));
+    let reply = fuse::REPLY_HEADER as u32;
     match op.kind {
         OpKind::Read => parts.extend([(at(REPLY), reply, true), (data, length, true)]),
         OpKind::Write => parts.extend([(data, length, false), (at(REPLY), reply + 8, true)]),
@@ -388,7 +388,7 @@ fn file_result(arena: &Arena, header: usize, op: &Op, unique: u64) -> Option<i32
         Reply::Errno(errno) => Some(-errno),
         Reply::Bytes(read) if op.kind == OpKind::Read => Some(read as i32),
         Reply::Bytes(8) if op.kind == OpKind::Write => {
-            let written: u32 = arena.get(header + REPLY + fuse::OUT_BYTES);
+            let written: u32 = arena.get(header + REPLY + fuse::REPLY_HEADER);
             (written <= length).then_some(written as i32)
         }
         Reply::Bytes(_) => (op.kind != OpKind::Write).then_some(0),

@@ -1,34 +1,23 @@
-//! The FUSE messages that a guest needs to read and write files.
-//!
-//! Source: `include/uapi/linux/fuse.h` of the kernel, version 7.38. Numbers have the byte order of the host, as
-//! virtio-fs requires.
+//! The FUSE messages that a guest needs to read and write files, of version 7.38. Numbers have the byte order of the
+//! host, as virtio-fs requires.
 
 use std::io;
+
+pub(super) use crate::fuse_protocol::opcode::{
+    CREATE, FALLOCATE, FLUSH, FSYNC, GETATTR, INIT, LOOKUP, OPEN, READ, RELEASE, SETATTR, STATFS,
+    UNLINK, WRITE,
+};
+pub(super) use crate::fuse_protocol::{
+    ATTRIBUTES_BYTES, ENTRY_BYTES, HEADER, INIT_BYTES, OPENED_BYTES, REPLY_HEADER, SPACE_BYTES,
+    u32_at, u64_at,
+};
 
 /// The version of the protocol that is offered.
 const VERSION: [u32; 2] = [7, 38];
 /// The node of the folder that is shared.
 pub(super) const ROOT: u64 = 1;
-/// Bytes of the header of a request, and of a reply.
-pub(super) const IN_BYTES: usize = 40;
-pub(super) const OUT_BYTES: usize = 16;
 /// Bytes of the longest arguments of a read, write, sync or allocation.
 pub(super) const ARGUMENT_BYTES: usize = 40;
-
-pub(super) const LOOKUP: u32 = 1;
-pub(super) const SETATTR: u32 = 4;
-pub(super) const GETATTR: u32 = 3;
-pub(super) const UNLINK: u32 = 10;
-pub(super) const OPEN: u32 = 14;
-pub(super) const READ: u32 = 15;
-pub(super) const WRITE: u32 = 16;
-pub(super) const STATFS: u32 = 17;
-pub(super) const RELEASE: u32 = 18;
-pub(super) const FSYNC: u32 = 20;
-pub(super) const FLUSH: u32 = 25;
-pub(super) const INIT: u32 = 26;
-pub(super) const CREATE: u32 = 35;
-pub(super) const FALLOCATE: u32 = 43;
 
 const ASYNC_READ: u32 = 1 << 0;
 const ATOMIC_TRUNCATE: u32 = 1 << 3;
@@ -41,13 +30,6 @@ const INIT_EXTENDED: u32 = 1 << 30;
 /// Pages of the longest request of servers that do not say how many.
 const DEFAULT_PAGES: u32 = 32;
 const PAGE: u32 = 4096;
-
-/// Bytes of the reply to a LOOKUP, an OPEN, a GETATTR, a STATFS and an INIT.
-pub(super) const ENTRY_BYTES: usize = 128;
-pub(super) const OPENED_BYTES: usize = 16;
-pub(super) const ATTRIBUTES_BYTES: usize = 104;
-pub(super) const SPACE_BYTES: usize = 80;
-pub(super) const INIT_BYTES: usize = 64;
 
 /// The user of all requests of this process.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +53,7 @@ impl Caller {
     /// The header of a request with `more` bytes of arguments and data.
     pub(super) fn header(&self, opcode: u32, more: u32, unique: u64, node: u64) -> [u64; 5] {
         [
-            words(IN_BYTES as u32 + more, opcode),
+            words(HEADER as u32 + more, opcode),
             unique,
             node,
             words(self.user, self.group),
@@ -139,7 +121,7 @@ pub(super) fn reply(header: [u64; 2], unique: u64, most: u32) -> Option<Reply> {
     let [a, b, c, d, e, f, g, h] = header[0].to_ne_bytes();
     let length = u32::from_ne_bytes([a, b, c, d]);
     let error = i32::from_ne_bytes([e, f, g, h]);
-    let more = length.checked_sub(OUT_BYTES as u32)?;
+    let more = length.checked_sub(REPLY_HEADER as u32)?;
     if header[1] != unique || more > most {
         return None;
     }
@@ -148,16 +130,6 @@ pub(super) fn reply(header: [u64; 2], unique: u64, most: u32) -> Option<Reply> {
         -4095..0 => Some(Reply::Errno(-error)),
         _ => None,
     }
-}
-
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    let bytes = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
-    Some(u32::from_ne_bytes(bytes))
-}
-
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    let bytes = bytes.get(at..at.checked_add(8)?)?.try_into().ok()?;
-    Some(u64::from_ne_bytes(bytes))
 }
 
 /// Node, length and mode of a file.
@@ -195,7 +167,7 @@ mod tests {
         let words = [0, 4, 24, 28, 32, 36].map(|at| u32_at(&bytes, at).unwrap());
         assert_eq!(words, [80, READ, 1, 2, 3, 0]);
         assert_eq!((u64_at(&bytes, 8), u64_at(&bytes, 16)), (Some(77), Some(9)));
-        assert_eq!(bytes.len(), IN_BYTES);
+        assert_eq!(bytes.len(), HEADER);
     }
 
     #[test]

@@ -183,7 +183,7 @@ impl Wire {
     /// Agrees on features. Returns them, and the number of queues.
     fn negotiate(&mut self, device: &Device) -> io::Result<(u64, u64)> {
         self.send(SET_OWNER, &[], &[])?;
-        let offered = self.ask(GET_FEATURES)?;
+        let offered = self.query(GET_FEATURES)?;
         for (feature, name) in [
             (F_VERSION_1, "VIRTIO 1"),
             (F_PROTOCOL_FEATURES, "the features of the protocol"),
@@ -192,7 +192,7 @@ impl Wire {
                 return Err(broken(&format!("it does not offer {name}")));
             }
         }
-        let protocol = self.ask(GET_PROTOCOL_FEATURES)?;
+        let protocol = self.query(GET_PROTOCOL_FEATURES)?;
         if protocol & device.protocol != device.protocol {
             return Err(broken(device.without));
         }
@@ -201,7 +201,7 @@ impl Wire {
         self.acknowledges = protocol & PROTOCOL_REPLY_ACK != 0;
         let queues = match protocol & PROTOCOL_MQ {
             0 => 1,
-            _ => self.ask(GET_QUEUE_NUM)?,
+            _ => self.query(GET_QUEUE_NUM)?,
         };
         let features = offered & (OWN | device.features);
         self.send(SET_FEATURES, &features.to_ne_bytes(), &[])?;
@@ -260,7 +260,7 @@ impl Wire {
         Ok(())
     }
 
-    fn ask(&mut self, request: u32) -> io::Result<u64> {
+    fn query(&mut self, request: u32) -> io::Result<u64> {
         self.message(request, VERSION, &[], &[])?;
         self.number(request)
     }

@@ -7,12 +7,13 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::link::Link;
 use super::ring::{Part, Places, Ring};
+use crate::file::eventfd;
 use crate::memory::SharedMemory;
 
 /// Descriptors of a ring that servers accept.
@@ -106,7 +107,7 @@ impl Queue {
         let start = link.memory.take(length)?.as_ptr().expose_provenance() as u64;
         let places = Places::new(start, slots, chain, indirect, MAX_DESCRIPTORS);
         let places = places.ok_or_else(too_many)?;
-        let (kick, call) = (event()?, event()?);
+        let (kick, call) = (eventfd()?.into(), eventfd()?.into());
         link.queue(number, &places, &kick, &call)?;
         let events = link.features & super::link::F_EVENT_IDX != 0;
         // SAFETY: the ring is within the memory of the link, which lives as long as this value.
@@ -137,7 +138,7 @@ impl Queue {
     /// # Errors
     /// Not enough slots are free.
     pub(super) fn join(self: &Arc<Queue>, slots: u32) -> io::Result<QueueUser> {
-        let wake = Arc::new(event()?);
+        let wake = Arc::new(eventfd()?.into());
         let mut shared = self.shared();
         // Slots of former users may have come back.
         let invented = |_| io::Error::other("the server returned a request that is not in flight");
@@ -314,17 +315,6 @@ impl Drop for QueueUser {
         for user in &shared.users {
             signal(&user.wake);
         }
-    }
-}
-
-/// An eventfd. The server may make it non-blocking.
-fn event() -> io::Result<File> {
-    // SAFETY: no memory is passed.
-    let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    match event < 0 {
-        true => Err(io::Error::last_os_error()),
-        // SAFETY: the descriptor is new and not owned elsewhere.
-        false => Ok(unsafe { File::from_raw_fd(event) }),
     }
 }
 

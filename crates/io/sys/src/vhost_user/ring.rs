@@ -104,7 +104,7 @@ pub(super) struct Ring {
     events: bool,
     /// The index of the available ring, and its value when the device was last notified.
     next: u16,
-    told: u16,
+    notified: u16,
     /// The index of the used ring up to which entries were taken.
     taken: u16,
 }
@@ -119,7 +119,7 @@ impl Ring {
             places,
             events,
             next: 0,
-            told: 0,
+            notified: 0,
             taken: 0,
         }
     }
@@ -201,11 +201,11 @@ impl Ring {
 
     /// Whether the device must be notified of chains pushed since the last call.
     pub(super) fn notifies(&mut self) -> bool {
-        let (old, new) = (self.told, self.next);
+        let (old, new) = (self.notified, self.next);
         if old == new {
             return false;
         }
-        self.told = new;
+        self.notified = new;
         fence(Ordering::SeqCst);
         let places = &self.places;
         match self.events {

@@ -212,8 +212,8 @@ impl Share {
             Data::Out(bytes) => bytes.len(),
             Data::In(bytes) => bytes.len(),
         };
-        if arguments.len() + fuse::IN_BYTES > ARGUMENTS
-            || most + fuse::OUT_BYTES > REPLY
+        if arguments.len() + fuse::HEADER > ARGUMENTS
+            || most + fuse::REPLY_HEADER > REPLY
             || transferred > self.longest as usize
         {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -235,18 +235,18 @@ impl Share {
         let header = self.caller.header(opcode, more as u32, unique, node);
         let header: Vec<u8> = header.into_iter().flat_map(u64::to_ne_bytes).collect();
         memory.write(0, &header);
-        memory.write(fuse::IN_BYTES, arguments);
-        memory.write(reply, &[0; fuse::OUT_BYTES]);
+        memory.write(fuse::HEADER, arguments);
+        memory.write(reply, &[0; fuse::REPLY_HEADER]);
         let part = |at, length: usize, writes| (memory.address(at), length as u32, writes);
-        let mut parts = vec![part(0, fuse::IN_BYTES, false)];
+        let mut parts = vec![part(0, fuse::HEADER, false)];
         if !arguments.is_empty() {
-            parts.push(part(fuse::IN_BYTES, arguments.len(), false));
+            parts.push(part(fuse::HEADER, arguments.len(), false));
         }
         if let Data::Out(bytes) = &data {
             memory.write(block, bytes);
             parts.push(part(block, bytes.len(), false));
         }
-        parts.push(part(reply, fuse::OUT_BYTES + most, true));
+        parts.push(part(reply, fuse::REPLY_HEADER + most, true));
         if let Data::In(bytes) = &data {
             parts.push(part(block, bytes.len(), true));
         }
@@ -272,7 +272,7 @@ impl Share {
         }
         control.hangs = false;
         let memory = &control.memory;
-        let words = memory.read(reply, fuse::OUT_BYTES);
+        let words = memory.read(reply, fuse::REPLY_HEADER);
         let word = |at| fuse::u64_at(&words, at).unwrap_or_default();
         let malformed = || broken(&format!("its reply to FUSE request {opcode} is malformed"));
         let into = if let Data::In(bytes) = &data {
@@ -289,7 +289,7 @@ impl Share {
                     into[..read.len()].copy_from_slice(&read);
                     Ok(read)
                 }
-                _ => Ok(memory.read(reply + fuse::OUT_BYTES, bytes as usize)),
+                _ => Ok(memory.read(reply + fuse::REPLY_HEADER, bytes as usize)),
             },
         }
     }

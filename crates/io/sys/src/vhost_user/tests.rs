@@ -347,14 +347,7 @@ fn backend(file: &Arc<OpenFile>, slots: u32) -> VhostUserBackend {
 }
 
 fn op(kind: OpKind, block: usize) -> Op {
-    Op {
-        kind,
-        file: 0,
-        offset: (block * BLOCK) as u64,
-        length: BLOCK as u32,
-        skip: 0,
-        priority: 0,
-    }
+    Op::new(kind, 0, (block * BLOCK) as u64, BLOCK as u32)
 }
 
 /// Waits for `count` completions.

@@ -23,7 +23,10 @@ use super::protocol::opcode::{
     BATCH_FORGET, DESTROY, FALLOCATE, FLUSH, FORGET, FSYNC, GETATTR, INIT, OPEN, READ, RELEASE,
     SETATTR, STATFS, WRITE,
 };
-use super::protocol::{HEADER, MAX_DATA, WRITE_HEADER, u32_at, u64_at};
+use super::protocol::{
+    ATTRIBUTES_BYTES, HEADER, INIT_BYTES, MAX_DATA, OPENED_BYTES, SPACE_BYTES, WRITE_HEADER,
+    u32_at, u64_at,
+};
 use super::{Message, Mounted, Session, Transport, Used, Wanted, Worker, unmount_stale};
 use crate::buffer_pool::BufferPool;
 use crate::nbd::Export;
@@ -254,7 +257,7 @@ impl Worker for FileWorker {
 impl FileWorker {
     fn take(&self, mut message: Message) {
         // Invalid requests are dropped: the kernel does not send them.
-        let asked = match self.file.request(message.request()) {
+        let parsed = match self.file.request(message.request()) {
             None => return,
             Some(RequestOutcome::Silence) => return message.answer(0),
             Some(RequestOutcome::Now(Ok(bytes))) => return message.answer_with(0, &bytes),
@@ -266,14 +269,14 @@ impl FileWorker {
         let Some(mut table) = self.requests.table_with_room() else {
             return;
         };
-        let needed = match asked.access {
-            Access::Read => asked.length as usize,
-            _ => asked.payload.len(),
+        let needed = match parsed.access {
+            Access::Read => parsed.length as usize,
+            _ => parsed.payload.len(),
         };
         let mut payload = table.buffers.take(needed);
         drop(table);
         payload.clear();
-        payload.extend_from_slice(&message.request()[asked.payload]);
+        payload.extend_from_slice(&message.request()[parsed.payload]);
         message.give_back();
         let mut table = self.requests.table();
         if table.ended {
@@ -284,17 +287,17 @@ impl FileWorker {
         table.bytes += needed;
         let in_flight = InFlight {
             message,
-            answer: asked.answer,
+            answer: parsed.answer,
             bytes: needed,
         };
         table.in_flight.insert(cookie, in_flight);
         drop(table);
         self.handle.request(Request {
-            access: asked.access,
-            offset: asked.offset,
-            length: asked.length,
+            access: parsed.access,
+            offset: parsed.offset,
+            length: parsed.length,
             payload,
-            holes: asked.holes,
+            holes: parsed.holes,
             cookie,
             reply: self.reply.clone(),
             queue: 0,
@@ -338,13 +341,13 @@ impl ServedFile {
     /// Parses a request. `None`: it is invalid.
     fn request(&self, message: &[u8]) -> Option<RequestOutcome> {
         let (header, body) = message.split_at_checked(HEADER)?;
-        let asked = match u32_at(header, 4)? {
+        let parsed = match u32_at(header, 4)? {
             FORGET | BATCH_FORGET => RequestOutcome::Silence,
             INIT => RequestOutcome::Now(init(body)),
             GETATTR => RequestOutcome::Now(Ok(self.attributes())),
             SETATTR => RequestOutcome::Now(self.changed(body)),
             OPEN => {
-                let mut opened = vec![0; 16];
+                let mut opened = vec![0; OPENED_BYTES];
                 opened[8..12].copy_from_slice(&OPEN_FLAGS.to_ne_bytes());
                 RequestOutcome::Now(Ok(opened))
             }
@@ -368,11 +371,11 @@ impl ServedFile {
             // After this, the kernel stops sending this opcode.
             _ => RequestOutcome::Now(Err(Errno::NOSYS)),
         };
-        Some(asked)
+        Some(parsed)
     }
 
     fn attributes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(104);
+        let mut bytes = Vec::with_capacity(ATTRIBUTES_BYTES);
         for word in [
             ATTRIBUTES_VALID,
             0,
@@ -418,7 +421,7 @@ impl ServedFile {
         for word in [unit, 255, unit] {
             bytes.extend(word.to_ne_bytes());
         }
-        bytes.resize(80, 0);
+        bytes.resize(SPACE_BYTES, 0);
         bytes
     }
 
@@ -512,7 +515,7 @@ fn init(body: &[u8]) -> Result<Vec<u8>, Errno> {
     if major < MAJOR || (major == MAJOR && minor < MINOR) {
         return Err(Errno::PROTO);
     }
-    let mut bytes = Vec::with_capacity(64);
+    let mut bytes = Vec::with_capacity(INIT_BYTES);
     for word in [MAJOR, MINOR, 0, INIT_FLAGS & offered] {
         bytes.extend(word.to_ne_bytes());
     }
@@ -522,7 +525,7 @@ fn init(body: &[u8]) -> Result<Vec<u8>, Errno> {
         bytes.extend(word.to_ne_bytes());
     }
     bytes.extend(((MAX_DATA / PAGE) as u16).to_ne_bytes());
-    bytes.resize(64, 0);
+    bytes.resize(INIT_BYTES, 0);
     Ok(bytes)
 }
 
@@ -554,13 +557,13 @@ mod tests {
         bytes
     }
 
-    fn asked(kind: u32, words: &[u64], data: &[u8]) -> RequestOutcome {
+    fn parsed(kind: u32, words: &[u64], data: &[u8]) -> RequestOutcome {
         FILE.request(&message(kind, words, data)).unwrap()
     }
 
     #[test]
     fn reads_are_rounded_to_units_and_end_at_the_end() {
-        let read = |offset, size| match asked(READ, &[0, offset, size, 0, 0], &[]) {
+        let read = |offset, size| match parsed(READ, &[0, offset, size, 0, 0], &[]) {
             RequestOutcome::Access(MirrorAccess {
                 access: Access::Read,
                 offset,
@@ -602,11 +605,11 @@ mod tests {
             (512, 700, Ok((512, false))),
         ] {
             let data = vec![1; size as usize];
-            let wanted = asked(WRITE, &[0, offset, size, 0, 0], &data);
+            let wanted = parsed(WRITE, &[0, offset, size, 0, 0], &data);
             assert_eq!(result(wanted), expected, "{offset} {size}");
         }
         // Fewer bytes than it says.
-        let short = asked(WRITE, &[0, 0, 512, 0, 0], &[1; 511]);
+        let short = parsed(WRITE, &[0, 0, 512, 0, 0], &[1; 511]);
         assert_eq!(result(short), Err(Errno::INVAL));
         for (offset, length, mode, expected) in [
             (0, 4096, 3, Ok((4096, true))),
@@ -617,34 +620,34 @@ mod tests {
             (0, end + 512, 3, Err(Errno::NOSPC)),
             (5, 512, 3, Err(Errno::INVAL)),
         ] {
-            let wanted = asked(FALLOCATE, &[0, offset, length, mode], &[]);
+            let wanted = parsed(FALLOCATE, &[0, offset, length, mode], &[]);
             assert_eq!(result(wanted), expected, "{offset} {length} {mode}");
         }
     }
 
     #[test]
     fn the_file_has_its_length_and_cannot_be_changed() {
-        let RequestOutcome::Now(Ok(attributes)) = asked(GETATTR, &[0, 0], &[]) else {
+        let RequestOutcome::Now(Ok(attributes)) = parsed(GETATTR, &[0, 0], &[]) else {
             panic!("no attributes");
         };
         assert_eq!(attributes.len(), 104);
         assert_eq!(u64_at(&attributes, 24), Some(1 << 20));
         assert_eq!(u32_at(&attributes, 76), Some(0o100_600));
-        let truncated = asked(SETATTR, &[1 << 3, 0, 5], &[]);
+        let truncated = parsed(SETATTR, &[1 << 3, 0, 5], &[]);
         assert_eq!(truncated, RequestOutcome::Now(Err(Errno::PERM)));
-        let same = asked(SETATTR, &[1 << 3, 0, 1 << 20], &[]);
+        let same = parsed(SETATTR, &[1 << 3, 0, 1 << 20], &[]);
         assert_eq!(same, RequestOutcome::Now(Ok(attributes)));
         assert_eq!(
-            asked(1, &[], b"x\0"),
+            parsed(1, &[], b"x\0"),
             RequestOutcome::Now(Err(Errno::NOSYS))
         );
-        assert_eq!(asked(FORGET, &[1], &[]), RequestOutcome::Silence);
+        assert_eq!(parsed(FORGET, &[1], &[]), RequestOutcome::Silence);
     }
 
     #[test]
     fn the_protocol_is_agreed_on_or_refused() {
         let init = |major: u64, minor: u64| {
-            asked(INIT, &[minor << 32 | major, u64::from(u32::MAX) << 32], &[])
+            parsed(INIT, &[minor << 32 | major, u64::from(u32::MAX) << 32], &[])
         };
         let RequestOutcome::Now(Ok(agreed)) = init(7, 45) else {
             panic!("refused");

@@ -7,10 +7,10 @@
 pub mod file;
 mod init;
 mod mount;
-pub mod protocol;
 pub mod session;
 
 pub use file::FuseFront;
+pub use iodyno_sys::fuse_protocol as protocol;
 pub use mount::{Mounted, abandon, unmount_stale};
 pub use session::{Message, Session, SpawnReader, Worker};
 

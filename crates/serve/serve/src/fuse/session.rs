@@ -32,6 +32,7 @@ use std::time::{Duration, Instant};
 
 use iodyno_sys::TransferMemory;
 use iodyno_sys::fuse::{FuseEntry, FuseRing};
+use iodyno_vhost::signal;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
@@ -80,7 +81,7 @@ pub trait Worker: Sized + Send + 'static {
     /// An error ends the session.
     fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) -> io::Result<()>;
 
-    /// A descriptor that is readable when pending work, such as a transfer, has ended; then [`Self::go_on`] is called.
+    /// A descriptor that is readable when pending work, such as a transfer, has ended; then [`Self::complete_pending`] is called.
     /// `None`: nothing is pending. Only the thread of `/dev/fuse` uses it. At the end of the session, it waits until
     /// nothing is pending. Only its messages can be lent.
     fn pending(&self) -> Option<BorrowedFd<'_>> {
@@ -91,29 +92,29 @@ pub trait Worker: Sized + Send + 'static {
     ///
     /// # Errors
     /// An error ends the session.
-    fn go_on(&mut self) -> io::Result<()> {
+    fn complete_pending(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
 /// A request with the room for its reply. Dropped, it is answered by EIO.
 pub struct Message {
-    shared: Arc<Shared>,
-    place: Option<Place>,
+    shared: Arc<SessionState>,
+    place: Option<RequestMemory>,
     opcode: u32,
     unique: u64,
     taken: Instant,
 }
 
-enum Place {
+enum RequestMemory {
     Device {
         buffer: Vec<u8>,
         request: Range<usize>,
         reply: usize,
     },
-    /// The buffer of a [`Place::Device`] is lent.
+    /// The buffer of a [`RequestMemory::Device`] is lent.
     Lent { request: Range<usize>, reply: usize },
-    /// The request of a [`Place::Device`] is no longer needed.
+    /// The request of a [`RequestMemory::Device`] is no longer needed.
     Read,
     Ring {
         entry: FuseEntry,
@@ -132,20 +133,20 @@ impl Message {
     /// The whole request; empty after [`Self::give_back`].
     pub fn request(&mut self) -> &mut [u8] {
         match &mut self.place {
-            Some(Place::Device {
+            Some(RequestMemory::Device {
                 buffer, request, ..
             }) => &mut buffer[request.clone()],
-            Some(Place::Ring { entry, .. }) => entry.request(),
-            Some(Place::Lent { .. } | Place::Read) | None => &mut [],
+            Some(RequestMemory::Ring { entry, .. }) => entry.request(),
+            Some(RequestMemory::Lent { .. } | RequestMemory::Read) | None => &mut [],
         }
     }
 
     /// The buffer for the reply, header first. The data after the header are aligned. It does not overlap the request.
     pub fn reply(&mut self) -> &mut [u8] {
         match &mut self.place {
-            Some(Place::Device { buffer, reply, .. }) => &mut buffer[*reply..],
-            Some(Place::Ring { entry, .. }) => entry.reply(),
-            Some(Place::Lent { .. } | Place::Read) | None => &mut [],
+            Some(RequestMemory::Device { buffer, reply, .. }) => &mut buffer[*reply..],
+            Some(RequestMemory::Ring { entry, .. }) => entry.reply(),
+            Some(RequestMemory::Lent { .. } | RequestMemory::Read) | None => &mut [],
         }
     }
 
@@ -153,13 +154,13 @@ impl Message {
     /// [`Self::end_loan`], both are unavailable. `None`: the memory belongs to a ring.
     pub fn lend(&mut self, of_request: bool, from: usize, length: usize) -> Option<TransferMemory> {
         match self.place.take() {
-            Some(Place::Device {
+            Some(RequestMemory::Device {
                 buffer,
                 request,
                 reply,
             }) => {
                 let start = from + if of_request { request.start } else { reply };
-                self.place = Some(Place::Lent { request, reply });
+                self.place = Some(RequestMemory::Lent { request, reply });
                 Some(TransferMemory::Own(buffer, start..start + length))
             }
             other => {
@@ -172,8 +173,8 @@ impl Message {
     /// Takes lent memory back.
     pub fn end_loan(&mut self, memory: TransferMemory) {
         self.place = match (self.place.take(), memory) {
-            (Some(Place::Lent { request, reply }), TransferMemory::Own(buffer, _)) => {
-                Some(Place::Device {
+            (Some(RequestMemory::Lent { request, reply }), TransferMemory::Own(buffer, _)) => {
+                Some(RequestMemory::Device {
                     buffer,
                     request,
                     reply,
@@ -192,7 +193,7 @@ impl Message {
     /// Answers with the first bytes of the room for the reply. 0: it has no reply.
     pub fn answer(mut self, length: usize) {
         match self.place.take() {
-            Some(Place::Device {
+            Some(RequestMemory::Device {
                 mut buffer,
                 request,
                 reply,
@@ -212,17 +213,18 @@ impl Message {
                 }
                 self.shared.keep(buffer);
             }
-            Some(Place::Ring { entry, back }) => back.give(entry, length),
+            Some(RequestMemory::Ring { entry, back }) => back.give(entry, length),
             // Dropped, it fails.
-            lent @ Some(Place::Lent { .. }) => self.place = lent,
-            Some(Place::Read) | None => {}
+            lent @ Some(RequestMemory::Lent { .. }) => self.place = lent,
+            Some(RequestMemory::Read) | None => {}
         }
     }
 
     /// Returns the request's buffer to the session, if it is reusable. Answer with [`Self::answer_with`] then.
     pub fn give_back(&mut self) {
-        if let Some(Place::Device { .. }) = self.place
-            && let Some(Place::Device { buffer, .. }) = self.place.replace(Place::Read)
+        if let Some(RequestMemory::Device { .. }) = self.place
+            && let Some(RequestMemory::Device { buffer, .. }) =
+                self.place.replace(RequestMemory::Read)
         {
             self.shared.keep(buffer);
         }
@@ -231,7 +233,7 @@ impl Message {
     /// Answers with an error, or 0 and data.
     pub fn answer_with(mut self, errno: i32, data: &[u8]) {
         let header = reply_header(self.unique, errno, data.len());
-        if let Some(Place::Read) = self.place {
+        if let Some(RequestMemory::Read) = self.place {
             self.place = None;
             let parts = [IoSlice::new(&header), IoSlice::new(data)];
             return self.shared.write(&parts);
@@ -251,7 +253,7 @@ impl Message {
 impl Drop for Message {
     fn drop(&mut self) {
         match self.place.take() {
-            Some(Place::Ring { entry, back }) => back.give(entry, 0),
+            Some(RequestMemory::Ring { entry, back }) => back.give(entry, 0),
             Some(place) => {
                 if self.is_answered() {
                     let header = reply_header(self.unique, Errno::IO.raw_os_error(), 0);
@@ -260,7 +262,7 @@ impl Drop for Message {
                 if self.opcode == INIT {
                     self.shared.disagreed();
                 }
-                if let Place::Device { buffer, .. } = place {
+                if let RequestMemory::Device { buffer, .. } = place {
                     self.shared.keep(buffer);
                 }
             }
@@ -283,12 +285,12 @@ fn aligned(buffer: &[u8], from: usize, header: usize) -> usize {
 }
 
 /// The state that all threads of a session share.
-struct Shared {
+struct SessionState {
     device: Arc<File>,
     /// There are rings.
     io_uring: AtomicBool,
     passthrough: bool,
-    state: Mutex<State>,
+    state: Mutex<Negotiation>,
     changed: Condvar,
     in_flight: AtomicUsize,
     /// Requests that have ended.
@@ -308,7 +310,7 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Negotiation {
     agreed: Option<Agreed>,
     /// Rings whose entries were registered with the kernel.
     registered: usize,
@@ -318,8 +320,8 @@ struct State {
     failed: Option<io::Error>,
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SessionState {
+    fn state(&self) -> MutexGuard<'_, Negotiation> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -330,7 +332,7 @@ impl Shared {
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut Negotiation)) {
         change(&mut self.state());
         self.changed.notify_all();
     }
@@ -338,8 +340,8 @@ impl Shared {
     fn wait_while(
         &self,
         limit: Duration,
-        condition: impl Fn(&State) -> bool,
-    ) -> MutexGuard<'_, State> {
+        condition: impl Fn(&Negotiation) -> bool,
+    ) -> MutexGuard<'_, Negotiation> {
         let waited = (self.changed)
             .wait_timeout_while(self.state(), limit, |state| condition(state))
             .unwrap_or_else(PoisonError::into_inner);
@@ -369,7 +371,7 @@ impl Shared {
                 state.failed = Some(error);
             }
         });
-        wake(&self.ended);
+        signal(Some(&self.ended));
     }
 
     fn disagreed(&self) {
@@ -377,7 +379,7 @@ impl Shared {
         self.ended(Err(io::Error::other(text)));
     }
 
-    fn message(self: &Arc<Shared>, place: Place, taken: Instant) -> Message {
+    fn message(self: &Arc<SessionState>, place: RequestMemory, taken: Instant) -> Message {
         self.in_flight.fetch_add(1, Ordering::AcqRel);
         let mut message = Message {
             shared: Arc::clone(self),
@@ -393,7 +395,7 @@ impl Shared {
     }
 
     /// Takes the available requests. Returns whether the file system is still mounted.
-    fn take(self: &Arc<Shared>, batch: &mut Vec<Message>) -> io::Result<bool> {
+    fn take(self: &Arc<SessionState>, batch: &mut Vec<Message>) -> io::Result<bool> {
         let now = Instant::now();
         while batch.len() < self.batch {
             let kept = self.buffers().pop();
@@ -408,7 +410,7 @@ impl Shared {
                         // The kernel does not send this.
                         return Err(io::ErrorKind::InvalidData.into());
                     }
-                    let place = Place::Device {
+                    let place = RequestMemory::Device {
                         buffer,
                         request,
                         reply,
@@ -439,7 +441,7 @@ impl Shared {
     }
 
     /// Starts a thread of `/dev/fuse`.
-    fn start_device<W: Worker>(self: &Arc<Shared>, mut worker: W) -> io::Result<()> {
+    fn start_device<W: Worker>(self: &Arc<SessionState>, mut worker: W) -> io::Result<()> {
         let mut threads = self.threads();
         // The session joins only registered threads.
         if self.stopping.load(Ordering::Acquire) {
@@ -451,7 +453,7 @@ impl Shared {
         Ok(())
     }
 
-    fn run_device<W: Worker>(self: &Arc<Shared>, worker: &mut W) {
+    fn run_device<W: Worker>(self: &Arc<SessionState>, worker: &mut W) {
         let shared = Arc::clone(self);
         let spawn: SpawnReader<W> = Arc::new(move |worker| shared.start_device(worker));
         let served = (worker.start(Some(spawn))).and_then(|()| self.serve_device(worker));
@@ -466,7 +468,7 @@ impl Shared {
     }
 
     /// Serves requests from `/dev/fuse`.
-    fn serve_device(self: &Arc<Shared>, worker: &mut impl Worker) -> io::Result<()> {
+    fn serve_device(self: &Arc<SessionState>, worker: &mut impl Worker) -> io::Result<()> {
         let wake = &self.wake;
         let mut batch = Vec::with_capacity(self.batch);
         while !self.stopping.load(Ordering::Acquire) && !worker.is_replaced() {
@@ -507,33 +509,28 @@ fn wait(worker: &mut impl Worker, descriptors: &[BorrowedFd<'_>]) -> io::Result<
         Ok(_) | Err(Errno::INTR) => {}
         Err(error) => return Err(error.into()),
     }
-    let goes_on = pending.is_some() && !watched[0].revents().is_empty();
-    match goes_on {
-        true => worker.go_on(),
+    let continues = pending.is_some() && !watched[0].revents().is_empty();
+    match continues {
+        true => worker.complete_pending(),
         false => Ok(()),
     }
 }
 
-fn wake(eventfd: &OwnedFd) {
-    // Fails only if the counter is full; then the waiter wakes up anyway.
-    let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
-}
-
 /// Returns replies to the thread of a ring.
 struct ReturnQueue {
-    given: Mutex<Given>,
+    given: Mutex<Returned>,
     wake: OwnedFd,
 }
 
 #[derive(Default)]
-struct Given {
+struct Returned {
     replies: Vec<(FuseEntry, usize)>,
     /// The thread sleeps, or is about to.
     asleep: bool,
 }
 
 impl ReturnQueue {
-    fn given(&self) -> MutexGuard<'_, Given> {
+    fn given(&self) -> MutexGuard<'_, Returned> {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -542,7 +539,7 @@ impl ReturnQueue {
         given.replies.push((entry, length));
         if std::mem::take(&mut given.asleep) {
             drop(given);
-            wake(&self.wake);
+            signal(Some(&self.wake));
         }
     }
 
@@ -556,7 +553,7 @@ impl ReturnQueue {
 
 /// A ring and its thread's way to it.
 struct RingThread {
-    shared: Arc<Shared>,
+    shared: Arc<SessionState>,
     back: Arc<ReturnQueue>,
     queues: Vec<(u16, u32)>,
 }
@@ -637,7 +634,8 @@ impl RingThread {
             let now = Instant::now();
             batch.extend(taken.drain(..).map(|entry| {
                 let back = Arc::clone(&self.back);
-                self.shared.message(Place::Ring { entry, back }, now)
+                self.shared
+                    .message(RequestMemory::Ring { entry, back }, now)
             }));
             match stopping {
                 // Only requests in flight are still served.
@@ -659,7 +657,7 @@ impl RingThread {
 /// A file system that is served.
 pub struct Session {
     mounted: Mounted,
-    shared: Arc<Shared>,
+    shared: Arc<SessionState>,
     backs: Vec<Arc<ReturnQueue>>,
     used: Used,
 }
@@ -681,7 +679,7 @@ impl Session {
         mut worker: impl FnMut() -> io::Result<W>,
     ) -> io::Result<Session> {
         let quiet = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SessionState {
             device: Arc::clone(&mounted.device),
             io_uring: AtomicBool::new(false),
             passthrough: wanted.passthrough,
@@ -829,7 +827,7 @@ impl Session {
             self.drain(limit);
         }
         self.stop_threads();
-        let busy = |_: &State| self.shared.in_flight.load(Ordering::Acquire) > 0;
+        let busy = |_: &Negotiation| self.shared.in_flight.load(Ordering::Acquire) > 0;
         let left = limit.saturating_duration_since(Instant::now());
         let mut state = self.shared.wait_while(left, busy);
         if busy(&state) {
@@ -864,8 +862,8 @@ impl Session {
     }
 
     fn wake_threads(&self) {
-        wake(&self.shared.wake);
-        self.backs.iter().for_each(|back| wake(&back.wake));
+        signal(Some(&self.shared.wake));
+        self.backs.iter().for_each(|back| signal(Some(&back.wake)));
     }
 }
 

@@ -24,11 +24,11 @@ pub(super) fn copy_of(descriptor: &OwnedFd) -> Result<OwnedFd, BackendError> {
 
 /// The open file of a leg. Its length can change while it is in use.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct LegFile {
     pub(super) file: OwnedFd,
     pub(super) regular: bool,
     /// Whether a call on its file system may block.
-    pub(super) apart: bool,
+    pub(super) may_block: bool,
 }
 
 /// Whether a nonblocking call on a file may block, as on FUSE and network file systems. On such files, submitting an
@@ -40,14 +40,14 @@ pub(super) fn waits(descriptor: &OwnedFd) -> bool {
     read == Err(rustix::io::Errno::OPNOTSUPP)
 }
 
-impl Held {
-    pub(super) fn of(descriptor: &OwnedFd) -> Result<Held, BackendError> {
+impl LegFile {
+    pub(super) fn of(descriptor: &OwnedFd) -> Result<LegFile, BackendError> {
         let found = rustix::fs::fstat(descriptor)
             .map_err(|error| BackendError::new("look at a leg", error.into()))?;
-        Ok(Held {
+        Ok(LegFile {
             file: copy_of(descriptor)?,
             regular: FileType::from_raw_mode(found.st_mode) == FileType::RegularFile,
-            apart: waits(descriptor),
+            may_block: waits(descriptor),
         })
     }
 
@@ -63,17 +63,17 @@ impl Held {
 
 /// The path and identity of a file.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct PathIdentity {
     path: PathBuf,
     device: u64,
     inode: u64,
 }
 
-impl Place {
+impl PathIdentity {
     /// The path and identity of a leg that is a file.
-    pub(super) fn of(path: Option<&PathBuf>, held: Option<&Held>) -> Option<Place> {
+    pub(super) fn of(path: Option<&PathBuf>, held: Option<&LegFile>) -> Option<PathIdentity> {
         let found = rustix::fs::fstat(&held.filter(|held| held.regular)?.file).ok()?;
-        Some(Place {
+        Some(PathIdentity {
             path: path?.clone(),
             device: found.st_dev,
             inode: found.st_ino,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use iodyno_mirror::core::{Access, Errno};
+use iodyno_vhost::signal;
 
 /// A request to the mirror.
 #[derive(Debug)]
@@ -84,10 +85,7 @@ impl ReplyTo {
             None => reply,
         };
         let sent = self.sender.send(reply).is_ok();
-        if let Some(wake) = self.wake.as_ref().filter(|_| sent) {
-            // It fails only if its counter is full; the thread wakes up then too.
-            let _ = rustix::io::write(&**wake, &1u64.to_ne_bytes());
-        }
+        signal(self.wake.as_ref().filter(|_| sent));
         sent
     }
 }

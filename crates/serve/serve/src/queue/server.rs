@@ -17,7 +17,7 @@ use iodyno_mirror::core::{
 use iodyno_mirror::shared::Board;
 use iodyno_mirror::superblock::{BLOCK, DATA};
 use iodyno_mirror::{
-    LegQueue, LegSet, LegView, PolicyKind, QueueSettings, ReadPolicy, ReadRequest, Transfer,
+    LegSet, LegView, PolicyKind, QueueSettings, ReadPolicy, ReadRequest, Transfer,
 };
 use iodyno_model::{Engine, EngineKind};
 use iodyno_sim::Disk;
@@ -27,8 +27,9 @@ use iodyno_sys::{
     UringBackend,
 };
 
-use super::ask::OpenLeg;
-use super::leg_file::{Held, Place, copy_of, leg_file};
+use super::admin::OpenLeg;
+use super::leg_commands::LegCommands;
+use super::leg_file::{LegFile, PathIdentity, copy_of, leg_file};
 use super::request::{Reply, ReplyTo, Request};
 use super::shared::{Inbox, Message, Queues, TableLeg, placeholder, watch_place};
 
@@ -117,7 +118,7 @@ enum Memory {
 
 /// An op of the mirror, waiting or issued.
 #[derive(Debug)]
-struct Entry {
+struct LegOp {
     id: OpId,
     leg: usize,
     kind: OpKind,
@@ -126,7 +127,7 @@ struct Entry {
     memory: Memory,
 }
 
-impl Entry {
+impl LegOp {
     fn is_hole(&self) -> bool {
         matches!(self.memory, Memory::Zeros { hole: true })
     }
@@ -156,7 +157,7 @@ struct InFlightIo {
 
 /// A part of a request, at most as long as a slot.
 #[derive(Debug)]
-struct Part {
+struct RequestPart {
     request: u64,
     /// Its start in the request, bytes.
     at: usize,
@@ -164,7 +165,7 @@ struct Part {
 
 /// A request whose parts are in progress.
 #[derive(Debug)]
-struct Open {
+struct ClientRequest {
     cookie: u64,
     reply: ReplyTo,
     /// Whether it reads.
@@ -182,7 +183,7 @@ struct Open {
 struct Chooser<'a> {
     policy: &'a mut dyn ReadPolicy,
     board: &'a Board,
-    rotational: &'a [bool],
+    legs: &'a [LegState],
     views: &'a mut Vec<LegView>,
     now: u64,
 }
@@ -190,8 +191,8 @@ struct Chooser<'a> {
 impl Choose for Chooser<'_> {
     fn choose(&mut self, offset: u64, length: u32, legs: LegSet) -> usize {
         self.views.clear();
-        let rotational = self.rotational.iter().enumerate();
-        let views = rotational.map(|(leg, rotates)| self.board.view(leg, legs.has(leg), *rotates));
+        let states = self.legs.iter().enumerate();
+        let views = states.map(|(at, leg)| self.board.view(at, legs.has(at), leg.rotational));
         self.views.extend(views);
         let request = ReadRequest {
             offset,
@@ -207,14 +208,66 @@ fn answer(reply: &Sender<Result<(), Errno>>, result: Result<(), Errno>) {
     let _ = reply.send(result);
 }
 
-/// The queue of this thread for a leg.
-fn leg_queue(shared: &Queues, leg: usize) -> LegQueue {
-    let settings = QueueSettings {
-        // All queues share the limit.
-        active: u32::MAX,
-        ..QueueSettings::default()
-    };
-    LegQueue::sharing(settings, 1024, shared.board.marks(leg))
+/// Slots of the ring, and a place in its table of files.
+#[derive(Debug)]
+struct Lane {
+    /// The index of the file.
+    file: u32,
+    free_slots: Vec<u32>,
+}
+
+/// An open leg.
+#[derive(Debug)]
+struct Present {
+    lane: Lane,
+    held: LegFile,
+}
+
+/// A leg of the mirror's table.
+#[derive(Debug)]
+struct LegState {
+    path: Option<PathBuf>,
+    /// `None`: it is missing or was removed.
+    present: Option<Present>,
+    rotational: bool,
+    /// Whether it can zero ranges without writing them.
+    zeroes: bool,
+    /// The simulated disk.
+    delay: Option<Box<Disk>>,
+    commands: LegCommands,
+    /// Entries that bypass `commands`.
+    direct: VecDeque<u32>,
+}
+
+impl LegState {
+    fn new(leg: OpenLeg, present: Option<Present>, commands: LegCommands) -> LegState {
+        LegState {
+            path: leg.path,
+            present,
+            rotational: (leg.delay.as_ref()).map_or(leg.rotational, |disk| disk.rotational()),
+            zeroes: leg.zeroes,
+            delay: leg.delay,
+            commands,
+            direct: VecDeque::new(),
+        }
+    }
+
+    /// The slots that no op uses. `None`: the leg is not present.
+    fn free_slots(&mut self) -> Option<&mut Vec<u32>> {
+        let present = self.present.as_mut()?;
+        Some(&mut present.lane.free_slots)
+    }
+
+    /// The leg in the table of the queues.
+    fn in_table(&self) -> Result<TableLeg, BackendError> {
+        let held = self.present.as_ref().map(|present| &present.held);
+        Ok(TableLeg {
+            file: held.map(|held| copy_of(&held.file)).transpose()?,
+            rotational: self.rotational,
+            may_block: held.is_some_and(|held| held.may_block),
+            place: PathIdentity::of(self.path.as_ref(), held),
+        })
+    }
 }
 
 struct Server<'a> {
@@ -223,35 +276,24 @@ struct Server<'a> {
     shared: Arc<Queues>,
     /// The policy of this queue, or of all queues if the others do not read themselves.
     policies: Vec<Box<dyn ReadPolicy>>,
+    /// The names of all legs, for notices.
     names: Vec<String>,
-    paths: Vec<Option<PathBuf>>,
+    legs: Vec<LegState>,
     views: Vec<LegView>,
-    rotational: Vec<bool>,
-    /// Whether each leg can zero ranges without writing them.
-    zeroes: Vec<bool>,
-    delays: Vec<Option<Box<Disk>>>,
-    /// Index of each leg among the ring's files, which is that of its lane.
-    files: Vec<Option<u32>>,
-    /// The legs that are present.
-    held: Vec<Option<Held>>,
     /// Of the writes that are issued together: the legs that are long enough.
     long: LegSet,
-    /// Lanes that no leg uses, with their slots.
-    spare: Vec<(u32, Vec<u32>)>,
-    queues: Vec<LegQueue>,
-    /// Entries that bypass the queues, of each leg.
-    direct: Vec<VecDeque<u32>>,
-    entries: Vec<Option<Entry>>,
+    /// Lanes that no leg uses.
+    spare: Vec<Lane>,
+    entries: Vec<Option<LegOp>>,
     free_entries: Vec<u32>,
     /// Empty lists of entries, to reuse.
     lists: Vec<Vec<u32>>,
     flights: Vec<Option<InFlightIo>>,
-    free_slots: Vec<Vec<u32>>,
     backend: UringBackend,
     clock: MonotonicClock,
     own: HashMap<(u32, usize), Rc<[u8]>>,
-    parts: HashMap<u64, Part>,
-    requests: HashMap<u64, Open>,
+    parts: HashMap<u64, RequestPart>,
+    requests: HashMap<u64, ClientRequest>,
     next_id: u64,
     inbox: Inbox,
     wake_file: u32,
@@ -279,48 +321,30 @@ impl<'a> Server<'a> {
     ) -> Result<Server<'a>, BackendError> {
         let shared = Arc::clone(&inbox.queues);
         let each = QueueSettings::default().active + EXTRA_SLOTS;
-        let count = legs.len() as u32;
-        let lanes = count + SPARE_LANES;
+        let lanes = legs.len() as u32 + SPARE_LANES;
         let slots = lanes * each + 1;
-        let mut legs = legs;
-        let delays: Vec<Option<Box<Disk>>> = legs.iter_mut().map(|leg| leg.delay.take()).collect();
-        let rotates = |(leg, delay): (&OpenLeg, &Option<Box<Disk>>)| {
-            (delay.as_ref()).map_or(leg.rotational, |disk| disk.rotational())
-        };
-        let rotational = legs.iter().zip(&delays).map(rotates).collect();
-        let zeroes = legs.iter().map(|leg| leg.zeroes).collect();
         let names = legs.iter().map(|leg| leg.name.clone()).collect();
-        let paths = legs.iter().map(|leg| leg.path.clone()).collect();
-        let mut files = Vec::new();
-        let mut copies = Vec::new();
-        let mut held = Vec::new();
-        let mut of_leg = Vec::new();
-        let mut spare = Vec::new();
-        let mut free_slots = Vec::new();
-        let legs = legs.into_iter().map(Some);
-        for (lane, leg) in (0..lanes).zip(legs.chain(std::iter::repeat_with(|| None))) {
-            let own: Vec<u32> = (lane * each..(lane + 1) * each).collect();
-            match leg {
-                Some(OpenLeg {
-                    descriptor: Some(descriptor),
-                    ..
-                }) => {
-                    copies.push(Some(copy_of(&descriptor)?));
-                    held.push(Some(Held::of(&descriptor)?));
+        let (mut files, mut spare, mut states) = (Vec::new(), Vec::new(), Vec::new());
+        let mut legs = legs.into_iter();
+        for file in 0..lanes {
+            let free_slots = (file * each..(file + 1) * each).collect();
+            let lane = Lane { file, free_slots };
+            let mut leg = legs.next();
+            let present = match leg.as_mut().and_then(|leg| leg.descriptor.take()) {
+                Some(descriptor) => {
+                    let held = LegFile::of(&descriptor)?;
                     files.push(leg_file(descriptor));
-                    of_leg.push(Some(lane));
-                    free_slots.push(own);
+                    Some(Present { lane, held })
                 }
-                missing => {
+                None => {
                     files.push(placeholder(&inbox)?);
-                    spare.push((lane, own));
-                    if missing.is_some() {
-                        copies.push(None);
-                        held.push(None);
-                        of_leg.push(None);
-                        free_slots.push(Vec::new());
-                    }
+                    spare.push(lane);
+                    None
                 }
+            };
+            if let Some(leg) = leg {
+                let commands = LegCommands::new(&shared, 0, states.len());
+                states.push(LegState::new(leg, present, commands));
             }
         }
         let wake_file = lanes;
@@ -328,29 +352,19 @@ impl<'a> Server<'a> {
         let arena = Arena::new(slots, SLOT_BYTES as usize, 0, false)
             .map_err(|error| BackendError::new("get memory for buffers", error))?;
         let engine = Engine::new(EngineKind::IoUring, slots);
-        let queues = (0..count as usize).map(|leg| leg_queue(&shared, leg));
-        let queues = queues.collect();
         let mut server = Server {
             settings,
             shared,
             policies: Vec::new(),
             names,
-            paths,
+            legs: states,
             views: Vec::new(),
-            rotational,
-            zeroes,
-            delays,
-            files: of_leg,
-            held,
             long: LegSet::NONE,
             spare,
-            queues,
-            direct: (0..count).map(|_| VecDeque::new()).collect(),
             entries: Vec::new(),
             free_entries: Vec::new(),
             lists: Vec::new(),
             flights: (0..slots).map(|_| None).collect(),
-            free_slots,
             backend: UringBackend::new(files, arena, &engine)?,
             clock: MonotonicClock,
             own: HashMap::new(),
@@ -376,30 +390,19 @@ impl<'a> Server<'a> {
         let published = server.mirror.published();
         // A channel has one server.
         let _ = server.shared.published.set(published);
-        server.build_policies(count as usize);
-        let rotational = server.rotational.clone();
-        let places = server.paths.iter().zip(&server.held);
-        let places = places.map(|(path, file)| Place::of(path.as_ref(), file.as_ref()));
-        let places: Vec<Option<Place>> = places.collect();
-        let apart: Vec<bool> = (0..copies.len()).map(|leg| server.is_apart(leg)).collect();
-        server.shared.change(|table| {
-            let legs = copies.into_iter().zip(rotational).zip(places).zip(apart);
-            let leg = |(((file, rotational), place), apart)| TableLeg {
-                file,
-                rotational,
-                apart,
-                place,
-            };
-            table.legs = legs.map(leg).collect();
-        });
+        server.build_policies();
+        let legs = server.legs.iter().map(LegState::in_table);
+        let legs = legs.collect::<Result<Vec<_>, _>>()?;
+        server.shared.change(|table| table.legs = legs);
         Ok(server)
     }
 
-    /// Makes the policies of all queues for this number of legs.
-    fn build_policies(&mut self, legs: usize) {
+    /// Makes the policies of all queues for the legs.
+    fn build_policies(&mut self) {
+        let legs = self.legs.len();
         let (queues, seed) = (self.shared.board.queues(), self.settings.seed);
         let mut policies = self.settings.policy.build_queues(queues as u32, legs, seed);
-        if self.delays.iter().all(Option::is_none) {
+        if self.legs.iter().all(|leg| leg.delay.is_none()) {
             let others = policies.drain(1..).map(Some);
             self.shared.table().policies = std::iter::once(None).chain(others).collect();
         }
@@ -412,11 +415,11 @@ impl<'a> Server<'a> {
         let mut orders = std::mem::take(&mut self.orders);
         self.mirror.start(&mut orders);
         self.orders = orders;
-        self.obey();
+        self.perform_orders();
         if let Task::Scrub(from) = task {
             self.events.push_back(Event::Scrub { from });
         }
-        for leg in 0..self.names.len() {
+        for leg in 0..self.legs.len() {
             watch_place(Arc::clone(&self.shared), leg)?;
         }
         self.serve()
@@ -426,7 +429,9 @@ impl<'a> Server<'a> {
     /// ended.
     fn release_legs(&mut self) {
         self.shared.change(|table| table.legs.clear());
-        self.held.clear();
+        let lanes: Vec<Lane> = (self.legs.iter_mut())
+            .filter_map(|leg| Some(leg.present.take()?.lane))
+            .collect();
         self.backend.cancel_all();
         let mut completions = Completions::with_capacity(self.flights.len() as u32);
         let deadline = self.clock.now() + LOOK_NS;
@@ -438,9 +443,9 @@ impl<'a> Server<'a> {
             let slots = completions.list.iter().map(|completion| completion.slot);
             self.listening &= slots.into_iter().all(|slot| slot != self.wake_slot);
         }
-        for lane in std::mem::take(&mut self.files).into_iter().flatten() {
+        for lane in lanes {
             if let Ok(file) = placeholder(&self.inbox) {
-                let _ = self.backend.replace_file(lane, file);
+                let _ = self.backend.replace_file(lane.file, file);
             }
         }
     }
@@ -449,16 +454,16 @@ impl<'a> Server<'a> {
     fn serve(&mut self) -> Result<(), BackendError> {
         let mut completions = Completions::with_capacity(self.flights.len() as u32);
         let now = self.clock.now();
-        let (mut tick, mut look, mut credit) = (now + TICK_NS, now + LOOK_NS, now);
+        let (mut tick, mut check, mut credit) = (now + TICK_NS, now + LOOK_NS, now);
         while !self.stopped {
             let now = self.clock.now();
             if now >= tick {
                 tick = now + TICK_NS;
                 self.events.push_back(Event::Tick);
             }
-            if now >= look {
-                look = now + LOOK_NS;
-                self.look(now);
+            if now >= check {
+                check = now + LOOK_NS;
+                self.check_legs(now);
             }
             let copying = self.mirror.to_copy() > 0;
             if copying && now >= credit {
@@ -467,7 +472,7 @@ impl<'a> Server<'a> {
                 self.events.push_back(Event::Credit(bytes.max(1)));
             }
             let lost = self.shared.lost.swap(0, Ordering::Relaxed);
-            for leg in (0..self.names.len()).filter(|leg| lost & (1 << leg) != 0) {
+            for leg in (0..self.legs.len()).filter(|leg| lost & (1 << leg) != 0) {
                 self.events.push_back(Event::Replaced { leg });
             }
             self.handle_events();
@@ -487,12 +492,9 @@ impl<'a> Server<'a> {
             if !self.events.is_empty() {
                 continue;
             }
-            let ends = self
-                .delays
-                .iter()
-                .flatten()
-                .filter_map(|disk| disk.next_end());
-            let deadline = if copying { look.min(credit) } else { look };
+            let delays = self.legs.iter().filter_map(|leg| leg.delay.as_ref());
+            let ends = delays.filter_map(|disk| disk.next_end());
+            let deadline = if copying { check.min(credit) } else { check };
             let deadline = ends.fold(deadline, u64::min);
             let most = self.flights.len() as u32;
             self.backend
@@ -506,10 +508,10 @@ impl<'a> Server<'a> {
     }
 
     /// Drops legs that do not answer, or became shorter.
-    fn look(&mut self, now: u64) {
+    fn check_legs(&mut self, now: u64) {
         self.reclaim();
         self.long = LegSet::NONE;
-        for leg in 0..self.held.len() {
+        for leg in 0..self.legs.len() {
             if self.is_short(leg) {
                 self.events.push_back(Event::Shortened { leg });
             }
@@ -532,14 +534,14 @@ impl<'a> Server<'a> {
                 Message::Request(mut request) => {
                     (request.0.take().into_iter()).for_each(|request| self.accept(request));
                 }
-                Message::Ask(ask) => self.asked(ask),
+                Message::Admin(request) => self.manage(request),
                 Message::Silent(leg) => {
                     if self.mirror.online().has(leg) {
                         self.events.push_back(Event::Lost { leg });
                     }
                 }
                 Message::Shortened(leg) => self.events.push_back(Event::Shortened { leg }),
-                Message::Refused(clients) => self.noticed(Notice::Refused(clients)),
+                Message::Refused(clients) => self.handle_notice(Notice::Refused(clients)),
             }
         }
     }
@@ -561,7 +563,7 @@ impl<'a> Server<'a> {
         }
         self.requests.insert(
             number,
-            Open {
+            ClientRequest {
                 cookie: request.cookie,
                 reply: request.reply,
                 read,
@@ -579,7 +581,7 @@ impl<'a> Server<'a> {
             self.next_id += 1;
             self.parts.insert(
                 id,
-                Part {
+                RequestPart {
                     request: number,
                     at,
                 },
@@ -619,18 +621,18 @@ impl<'a> Server<'a> {
             let mut chooser = Chooser {
                 policy: &mut *self.policies[policy],
                 board: &self.shared.board,
-                rotational: &self.rotational,
+                legs: &self.legs,
                 views: &mut self.views,
                 now: self.clock.now(),
             };
             self.mirror.handle(event, &mut chooser, &mut self.orders);
-            self.obey();
+            self.perform_orders();
         }
     }
 
     // ---- Commands ----
 
-    fn obey(&mut self) {
+    fn perform_orders(&mut self) {
         let mut orders = std::mem::take(&mut self.orders);
         for order in orders.drain(..) {
             match order {
@@ -646,19 +648,19 @@ impl<'a> Server<'a> {
                     self.events.push_back(Event::Compared { task, equal });
                 }
                 Order::Free { task } => self.own.retain(|(owner, _), _| *owner != task),
-                Order::Notice(notice) => self.noticed(notice),
+                Order::Notice(notice) => self.handle_notice(notice),
                 Order::Stopped => self.stopped = true,
             }
         }
         self.orders = orders;
     }
 
-    fn noticed(&mut self, notice: Notice) {
+    fn handle_notice(&mut self, notice: Notice) {
         (self.notice)(notice, &self.names);
         match notice {
             Notice::Dropped { leg, .. } => {
                 self.forget(leg);
-                self.shared.rouse_all();
+                self.shared.wake_threads();
             }
             Notice::Removed(leg) => {
                 self.forget(leg);
@@ -693,14 +695,14 @@ impl<'a> Server<'a> {
                 match kind != OpKind::Read && request.bytes.is_empty() {
                     false => Memory::Client(id),
                     true => Memory::Zeros {
-                        hole: request.holes && self.zeroes[op.leg],
+                        hole: request.holes && self.legs[op.leg].zeroes,
                     },
                 }
             }
             (Buffer::Own { task, part }, OpKind::Read) => Memory::Own(task, part),
             (Buffer::Own { task, part }, _) => Memory::From(Rc::clone(&self.own[&(task, part)])),
         };
-        let entry = Entry {
+        let entry = LegOp {
             id: op.id,
             leg: op.leg,
             kind: op.kind,
@@ -722,17 +724,16 @@ impl<'a> Server<'a> {
         let transfer = match op.kind {
             OpKind::Read => Transfer::Read,
             OpKind::Write { .. } => Transfer::Write,
-            OpKind::Flush => return self.direct[op.leg].push_back(number),
+            OpKind::Flush => return self.legs[op.leg].direct.push_back(number),
         };
+        let leg = &mut self.legs[op.leg];
         match op.offset.checked_sub(DATA) {
             // A hole is not merged with writes.
-            _ if hole => self.direct[op.leg].push_back(number),
-            None => self.direct[op.leg].push_back(number),
-            Some(offset) => {
-                let (length, now) = (op.length.into(), self.clock.now());
-                self.queues[op.leg].push(number, transfer, offset, length, now);
-                (self.shared.board).counted(0, op.leg, &self.queues[op.leg]);
+            Some(offset) if !hole => {
+                let range = (offset, op.length.into());
+                leg.commands.push(number, transfer, range, self.clock.now());
             }
+            _ => leg.direct.push_back(number),
         }
     }
 

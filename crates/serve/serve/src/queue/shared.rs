@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use iodyno_mirror::shared::{Alarm, Board, MAX_QUEUES, Published};
 use iodyno_mirror::{LegSet, QueueSettings, ReadPolicy};
+use iodyno_model::errno::ESHUTDOWN;
 use iodyno_sys::memory::Arena;
 use iodyno_sys::{BackendError, File};
+use iodyno_vhost::signal;
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::ask::Ask;
-use super::leg_file::Place;
+use super::admin::AdminRequest;
+use super::leg_file::PathIdentity;
 use super::request::Request;
 
 /// Capacity of the mirror's channel, messages. A sender blocks while it is full.
@@ -22,8 +24,6 @@ const MAX_MESSAGES: usize = 1024;
 
 /// Between two looks at the path of a leg.
 const PLACES: Duration = Duration::from_millis(500);
-
-const ESHUTDOWN: iodyno_mirror::core::Errno = 108;
 
 /// A request that the mirror has not accepted yet. If it is dropped, the mirror has ended: the reply to the client,
 /// which is waiting, says so.
@@ -48,7 +48,7 @@ impl Drop for Unanswered {
 #[derive(Debug)]
 pub(super) enum Message {
     Request(Unanswered),
-    Ask(Ask),
+    Admin(AdminRequest),
     /// A leg does not answer a queue.
     Silent(usize),
     /// A queue found that a leg became shorter.
@@ -99,10 +99,10 @@ pub(crate) struct TableLeg {
     /// `None`: it is missing or was removed.
     pub(crate) file: Option<OwnedFd>,
     pub(crate) rotational: bool,
-    /// Its ops are prepared by [`iodyno_sys::UringBackend::prep_apart`].
-    pub(crate) apart: bool,
+    /// Its ops are prepared by [`iodyno_sys::UringBackend::prep_in_worker`].
+    pub(crate) may_block: bool,
     /// `None`: it is not a file.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<PathIdentity>,
 }
 
 /// Checks that the path of a leg still leads to its file, until the leg is removed or the mirror ends. It runs in a
@@ -118,7 +118,7 @@ pub(super) fn watch_place(queues: Arc<Queues>, leg: usize) -> Result<(), Backend
             drop(table);
             if place.is_lost() {
                 queues.lost.fetch_or(1 << leg, Ordering::Relaxed);
-                queues.rouse(0);
+                queues.wake_thread(0);
             }
             std::thread::sleep(PLACES);
         }
@@ -179,7 +179,7 @@ impl Queues {
         change(&mut table);
         self.generation.fetch_add(1, Ordering::Release);
         drop(table);
-        self.rouse_all();
+        self.wake_threads();
     }
 
     fn arenas(&self) -> MutexGuard<'_, Vec<Arena>> {
@@ -245,7 +245,7 @@ impl Queues {
     /// Ends the thread of a queue, which has nothing in flight. The thread returns the policy that it held.
     pub(crate) fn leave(&self, queue: Option<usize>, policy: Option<Box<dyn ReadPolicy>>) {
         let Some(queue) = queue else { return };
-        self.board.leave(queue, |next| self.rouse(next));
+        self.board.leave(queue, |next| self.wake_thread(next));
         if let Some(own) = self.table().policies.get_mut(queue) {
             // A newer one was made if the legs have changed.
             *own = own.take().or(policy);
@@ -254,13 +254,12 @@ impl Queues {
     }
 
     /// Wakes the thread of a queue.
-    pub(crate) fn rouse(&self, queue: usize) {
-        // It fails only if its counter is full; the thread wakes up then too.
-        let _ = rustix::io::write(&*self.wakes[queue], &1u64.to_ne_bytes());
+    pub(crate) fn wake_thread(&self, queue: usize) {
+        signal(Some(&*self.wakes[queue]));
     }
 
-    pub(super) fn rouse_all(&self) {
-        (1..self.wakes.len()).for_each(|queue| self.rouse(queue));
+    pub(super) fn wake_threads(&self) {
+        (1..self.wakes.len()).for_each(|queue| self.wake_thread(queue));
     }
 }
 
@@ -278,8 +277,8 @@ impl Handle {
     }
 
     /// Sends a management request. If the mirror has ended, the sender of the answer is dropped.
-    pub fn ask(&self, ask: Ask) {
-        self.send(Message::Ask(ask));
+    pub fn manage(&self, request: AdminRequest) {
+        self.send(Message::Admin(request));
     }
 
     /// Stops the mirror after its requests have completed.
@@ -313,7 +312,7 @@ impl Handle {
 
     fn send(&self, message: Message) {
         if self.messages.send(message).is_ok() && self.queues.alarm.raise() {
-            self.queues.rouse(0);
+            self.queues.wake_thread(0);
         }
     }
 }

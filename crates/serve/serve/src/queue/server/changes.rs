@@ -1,34 +1,31 @@
 //! Changes of the legs of a running mirror, and its state.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use iodyno_mirror::core::{Errno, Event};
 use iodyno_mirror::superblock::Member;
+use iodyno_model::errno::{EBUSY, EINVAL, EMFILE};
 use uuid::Uuid;
 
-use super::{Server, answer, leg_queue};
-use crate::queue::ask::{Ask, LegStatus, OpenLeg, Status};
-use crate::queue::leg_file::{Held, Place, copy_of, leg_file};
-use crate::queue::shared::{TableLeg, placeholder, watch_place};
-
-const EBUSY: Errno = 16;
-const EINVAL: Errno = 22;
-const EMFILE: Errno = 24;
+use super::{Lane, LegState, Present, Server, answer};
+use crate::queue::admin::{AdminRequest, LegStatus, OpenLeg, Status};
+use crate::queue::leg_commands::LegCommands;
+use crate::queue::leg_file::{LegFile, leg_file};
+use crate::queue::shared::{placeholder, watch_place};
 
 impl Server<'_> {
-    pub(super) fn asked(&mut self, ask: Ask) {
+    pub(super) fn manage(&mut self, request: AdminRequest) {
         self.handle_events();
         self.reclaim();
-        match ask {
-            Ask::Status(reply) => drop(reply.send(self.status())),
-            Ask::Add { uuid, leg, reply } => self.add(uuid, leg, reply),
-            Ask::Remove { uuid, reply } => match self.leg_of(uuid) {
+        match request {
+            AdminRequest::Status(reply) => drop(reply.send(self.status())),
+            AdminRequest::Add { uuid, leg, reply } => self.add(uuid, leg, reply),
+            AdminRequest::Remove { uuid, reply } => match self.leg_of(uuid) {
                 Some(leg) => self.change(reply, |id| Event::Remove { id, leg }),
                 None => answer(&reply, Err(EINVAL)),
             },
-            Ask::Return {
+            AdminRequest::Return {
                 uuid,
                 stored,
                 reply,
@@ -37,7 +34,7 @@ impl Server<'_> {
                 Some(leg) => self.change(reply, |id| Event::Return { id, leg, stored }),
                 None => answer(&reply, Err(EINVAL)),
             },
-            Ask::Scrub { from, reply, found } => {
+            AdminRequest::Scrub { from, reply, found } => {
                 let from = from.map(|uuid| self.leg_of(uuid));
                 let errno = match from {
                     Some(None) => Some(EINVAL),
@@ -75,83 +72,71 @@ impl Server<'_> {
         self.handle_events();
     }
 
-    fn add(&mut self, uuid: Uuid, leg: OpenLeg, reply: Sender<Result<(), Errno>>) {
-        let (Some(descriptor), Some((lane, slots))) = (leg.descriptor, self.spare.pop()) else {
+    fn add(&mut self, uuid: Uuid, mut leg: OpenLeg, reply: Sender<Result<(), Errno>>) {
+        let (Some(descriptor), Some(lane)) = (leg.descriptor.take(), self.spare.pop()) else {
             return answer(&reply, Err(EMFILE));
         };
-        let (Ok(copy), Ok(held)) = (copy_of(&descriptor), Held::of(&descriptor)) else {
-            self.spare.push((lane, slots));
+        let held = LegFile::of(&descriptor).and_then(|held| {
+            (self.backend).replace_file(lane.file, leg_file(descriptor))?;
+            Ok(held)
+        });
+        let held = match held {
+            Ok(held) => held,
+            Err(_) => {
+                self.spare.push(lane);
+                return answer(&reply, Err(EMFILE));
+            }
+        };
+        let name = leg.name.clone();
+        let at = self.legs.len();
+        let commands = LegCommands::new(&self.shared, 0, at);
+        let state = LegState::new(leg, Some(Present { lane, held }), commands);
+        let Ok(in_table) = state.in_table() else {
+            self.free(state);
             return answer(&reply, Err(EMFILE));
         };
-        let file = leg_file(descriptor);
-        if self.backend.replace_file(lane, file).is_err() {
-            self.spare.push((lane, slots));
-            return answer(&reply, Err(EMFILE));
-        }
-        self.names.push(leg.name);
-        self.paths.push(leg.path);
-        self.rotational.push(leg.rotational);
-        self.zeroes.push(leg.zeroes);
-        self.delays.push(leg.delay);
-        self.files.push(Some(lane));
-        self.held.push(Some(held));
-        self.free_slots.push(slots);
-        let count = self.queues.len() + 1;
-        self.queues.push(leg_queue(&self.shared, count - 1));
-        self.direct.push(VecDeque::new());
-        self.build_policies(count);
+        self.names.push(name);
+        self.legs.push(state);
+        self.build_policies();
         self.change(reply, |id| Event::Add { id, uuid });
-        if self.mirror.assembly().parts.len() < self.queues.len() {
+        if self.mirror.assembly().parts.len() <= at {
             // It was refused.
-            self.names.pop();
-            self.paths.pop();
-            self.rotational.pop();
-            self.zeroes.pop();
-            self.delays.pop();
-            self.files.pop();
-            self.held.pop();
-            self.queues.pop();
-            self.direct.pop();
-            self.build_policies(count - 1);
-            let slots = self.free_slots.pop().unwrap_or_default();
-            return self.free_lane(lane, slots);
+            self.names.truncate(at);
+            let refused = self.legs.pop();
+            self.build_policies();
+            return refused.into_iter().for_each(|leg| self.free(leg));
         }
-        let leg = TableLeg {
-            file: Some(copy),
-            rotational: self.rotational[count - 1],
-            apart: self.is_apart(count - 1),
-            place: Place::of(
-                self.paths[count - 1].as_ref(),
-                self.held[count - 1].as_ref(),
-            ),
-        };
-        self.shared.change(|table| table.legs.push(leg));
+        self.shared.change(|table| table.legs.push(in_table));
         // Without a thread, only the next start notices that its file was replaced.
-        let _ = watch_place(Arc::clone(&self.shared), count - 1);
+        let _ = watch_place(Arc::clone(&self.shared), at);
+    }
+
+    /// Frees the lane of a leg that was not added.
+    fn free(&mut self, leg: LegState) {
+        if let Some(present) = leg.present {
+            self.free_lane(present.lane);
+        }
     }
 
     /// Frees the lanes of legs that were removed and have returned their last op.
     pub(super) fn reclaim(&mut self) {
-        for leg in 0..self.files.len() {
+        for leg in 0..self.legs.len() {
             let removed = self.mirror.members().all(|(member, _)| member != leg);
-            if let Some(lane) = self.files[leg]
-                && removed
+            if removed
                 && self.in_flight(leg) == 0
+                && let Some(present) = self.legs[leg].present.take()
             {
-                self.files[leg] = None;
-                self.held[leg] = None;
-                let slots = std::mem::take(&mut self.free_slots[leg]);
-                self.free_lane(lane, slots);
+                self.free_lane(present.lane);
             }
         }
     }
 
     /// Closes the leg of a lane.
-    fn free_lane(&mut self, lane: u32, slots: Vec<u32>) {
+    fn free_lane(&mut self, lane: Lane) {
         let closed =
-            placeholder(&self.inbox).and_then(|file| self.backend.replace_file(lane, file));
+            placeholder(&self.inbox).and_then(|file| self.backend.replace_file(lane.file, file));
         if closed.is_ok() {
-            self.spare.push((lane, slots));
+            self.spare.push(lane);
         }
     }
 
@@ -161,7 +146,7 @@ impl Server<'_> {
         let leg = |(leg, member): (usize, Member)| LegStatus {
             member,
             name: self.names[leg].clone(),
-            path: self.paths[leg].clone(),
+            path: self.legs[leg].path.clone(),
             online: online.has(leg),
             in_flight: self.in_flight(leg),
             cause: self.mirror.cause(leg),
@@ -169,7 +154,7 @@ impl Server<'_> {
         let legs: Vec<LegStatus> = self.mirror.members().map(leg).collect();
         let members = self.mirror.members().map(|(leg, _)| leg);
         let members: Vec<usize> = members.collect();
-        let removed = (0..self.files.len()).filter(|leg| !members.contains(leg));
+        let removed = (0..self.legs.len()).filter(|leg| !members.contains(leg));
         let in_flight_removed = removed.map(|leg| self.in_flight(leg)).sum();
         Status {
             mirror: assembly.mirror,
@@ -187,9 +172,8 @@ impl Server<'_> {
 
     /// Drops what waits for a leg that was given up.
     pub(super) fn forget(&mut self, leg: usize) {
-        self.queues[leg] = leg_queue(&self.shared, leg);
-        self.shared.board.counted(0, leg, &self.queues[leg]);
-        self.direct[leg].clear();
+        self.legs[leg].commands.clear();
+        self.legs[leg].direct.clear();
         let mut issued = vec![false; self.entries.len()];
         for flight in self.flights.iter().flatten() {
             for entry in &flight.entries {

@@ -5,12 +5,12 @@ use std::rc::Rc;
 use iodyno_mirror::LegSet;
 use iodyno_mirror::core::{Errno, Event, OpKind, UNEXPECTED};
 use iodyno_mirror::superblock::{BLOCK, DATA};
+use iodyno_model::errno::{EIO, EOPNOTSUPP};
 use iodyno_sys::{Backend, Clock, Completion, Device, Op as KernelOp, OpKind as KernelKind};
 
-use super::{Entry, InFlightIo, Memory, Server};
+use super::{InFlightIo, LegOp, Memory, Server};
 
-const EIO: Errno = 5;
-const EOPNOTSUPP: Errno = 95;
+const PRESENT: &str = "ops go to legs that are present";
 
 impl Server<'_> {
     /// Issues what the legs have room for.
@@ -19,41 +19,18 @@ impl Server<'_> {
             self.listening = true;
             self.backend.prep(
                 self.wake_slot,
-                &KernelOp {
-                    kind: KernelKind::Read,
-                    file: self.wake_file,
-                    offset: 0,
-                    length: 8,
-                    skip: 0,
-                    priority: 0,
-                },
+                &KernelOp::new(KernelKind::Read, self.wake_file, 0, 8),
             );
         }
         self.long = LegSet::NONE;
-        for leg in 0..self.queues.len() {
-            while let Some(slot) = self.free_slots[leg].pop() {
+        for leg in 0..self.legs.len() {
+            while let Some(slot) = self.legs[leg].free_slots().and_then(Vec::pop) {
                 if !self.issue_next(leg, slot) {
-                    self.free_slots[leg].push(slot);
+                    self.legs[leg].free_slots().expect(PRESENT).push(slot);
                     break;
                 }
             }
-            // It does not need them any more.
-            while !self.queues[leg].waits() && self.shared.board.take_granted(0, leg) {
-                self.give_back(leg);
-            }
-        }
-    }
-
-    /// Gives back a place of a leg.
-    fn give_back(&self, leg: usize) {
-        // This thread looks at its own queue in any case.
-        if let Some(next) = self
-            .shared
-            .board
-            .give_back(0, leg)
-            .filter(|next| *next != 0)
-        {
-            self.shared.rouse(next);
+            self.legs[leg].commands.give_back_unneeded();
         }
     }
 
@@ -61,22 +38,19 @@ impl Server<'_> {
     fn issue_next(&mut self, leg: usize, slot: u32) -> bool {
         let now = self.clock.now();
         let mut entries = self.lists.pop().unwrap_or_default();
-        let command = match self.direct[leg].pop_front() {
+        let state = &mut self.legs[leg];
+        let command = match state.direct.pop_front() {
             Some(entry) => {
                 entries.push(entry);
                 None
             }
-            None if self.queues[leg].waits() && self.shared.board.take(0, leg) => {
-                let command = self.queues[leg].issue(now).expect("one waits");
-                (self.shared.board).counted(0, leg, &self.queues[leg]);
-                let following = |number: &u32| self.queues[leg].next_request(*number);
-                entries.extend(std::iter::successors(Some(command.first), following));
-                Some(command.first)
-            }
-            None => {
-                self.lists.push(entries);
-                return false;
-            }
+            None => match state.commands.issue(now, &mut entries) {
+                Some(command) => Some(command.first),
+                None => {
+                    self.lists.push(entries);
+                    return false;
+                }
+            },
         };
         let entry = |number: &u32| self.entries[*number as usize].as_ref().expect("in use");
         let first = entry(&entries[0]);
@@ -95,7 +69,7 @@ impl Server<'_> {
         let first = &first.expect("in use").memory;
         let delayed = matches!(kind, KernelKind::Read | KernelKind::Write)
             && !matches!(first, Memory::Expected(_))
-            && self.delays[leg].is_some();
+            && self.legs[leg].delay.is_some();
         let begins = match first {
             Memory::Superblock {
                 expected: Some(_), ..
@@ -121,7 +95,7 @@ impl Server<'_> {
             return true;
         }
         let op = self.prepare(slot);
-        if let Some(disk) = self.delays[leg].as_mut().filter(|_| delayed) {
+        if let Some(disk) = self.legs[leg].delay.as_mut().filter(|_| delayed) {
             disk.submit(now, slot, &KernelOp { kind, ..op });
         }
         true
@@ -151,11 +125,12 @@ impl Server<'_> {
 
     /// Whether somebody made a leg shorter. A write would make a file longer again, with zeros where the data were.
     pub(super) fn is_short(&mut self, leg: usize) -> bool {
-        let Some(held) = self.held[leg].as_ref().filter(|_| !self.long.has(leg)) else {
+        let present = self.legs[leg].present.as_ref();
+        let Some(present) = present.filter(|_| !self.long.has(leg)) else {
             return false;
         };
         let needed = DATA + self.mirror.assembly().geometry.length;
-        let short = held.length().is_ok_and(|length| length < needed);
+        let short = present.held.length().is_ok_and(|length| length < needed);
         if !short {
             self.long.add(leg);
         }
@@ -165,8 +140,9 @@ impl Server<'_> {
     /// Ends what the simulated disks of legs have ended.
     pub(super) fn end_delays(&mut self) {
         let now = self.clock.now();
-        for leg in 0..self.delays.len() {
-            while let Some(end) = (self.delays[leg].as_mut()).and_then(|disk| disk.take_ended(now))
+        for leg in 0..self.legs.len() {
+            while let Some(end) =
+                (self.legs[leg].delay.as_mut()).and_then(|disk| disk.take_ended(now))
             {
                 let flight = self.flights[end.slot as usize].as_mut().expect("in flight");
                 flight.delayed = false;
@@ -180,26 +156,22 @@ impl Server<'_> {
     /// Submits what remains of a slot's op, and returns it.
     fn prepare(&mut self, slot: u32) -> KernelOp {
         let flight = self.flights[slot as usize].as_ref().expect("in flight");
-        let file = self.files[flight.leg].expect("ops go to legs that are given");
+        let present = self.legs[flight.leg].present.as_ref().expect(PRESENT);
         let op = KernelOp {
             kind: flight.kind,
-            file,
+            file: present.lane.file,
             offset: flight.offset + u64::from(flight.done),
             length: flight.length - flight.done,
             skip: flight.done,
             priority: 0,
         };
         let durable = flight.fua && flight.kind == KernelKind::Write;
-        match (self.is_apart(flight.leg), durable) {
-            (true, durable) => self.backend.prep_apart(slot, &op, durable),
+        match (present.held.may_block, durable) {
+            (true, durable) => self.backend.prep_in_worker(slot, &op, durable),
             (false, true) => self.backend.prep_durable(slot, &op),
             (false, false) => self.backend.prep(slot, &op),
         }
         op
-    }
-
-    pub(super) fn is_apart(&self, leg: usize) -> bool {
-        self.held[leg].as_ref().is_some_and(|held| held.apart)
     }
 
     pub(super) fn completed(&mut self, completion: &Completion) {
@@ -293,19 +265,16 @@ impl Server<'_> {
     /// The op of a slot has ended at this time, ns.
     fn ended(&mut self, slot: u32, result: Result<(), Errno>, at: u64) {
         let flight = self.flights[slot as usize].take().expect("in flight");
-        self.free_slots[flight.leg].push(slot);
+        let leg = &mut self.legs[flight.leg];
+        leg.free_slots().expect(PRESENT).push(slot);
         if let Some(command) = flight.command {
-            let queue = &mut self.queues[flight.leg];
-            // The queue was forgotten if the leg was dropped.
-            queue.complete(command, at);
-            self.shared.board.counted(0, flight.leg, queue);
-            self.give_back(flight.leg);
+            leg.commands.complete(command, at);
         }
         // One bad sector does not fail what was merged with it. A flush that failed is never repeated.
         let transfers = matches!(flight.kind, KernelKind::Read | KernelKind::Write);
         let online = self.mirror.online().has(flight.leg);
         if result.is_err() && transfers && flight.entries.len() > 1 && online {
-            self.direct[flight.leg].extend(&flight.entries);
+            self.legs[flight.leg].direct.extend(&flight.entries);
             return self.keep(flight.entries);
         }
         let mut at = 0;
@@ -332,7 +301,7 @@ impl Server<'_> {
     }
 
     /// Passes on what was read.
-    fn deliver(&mut self, entry: &Entry, slot: u32, at: usize) {
+    fn deliver(&mut self, entry: &LegOp, slot: u32, at: usize) {
         let length = entry.length as usize;
         let bytes = &self.backend.buffer(slot)[at..at + length];
         match entry.memory {

@@ -12,7 +12,7 @@ use uuid::Uuid;
 /// A request that manages the mirror. The answer to a change comes after the change is recorded. The mirror's events
 /// with the same names list the errors.
 #[derive(Debug)]
-pub enum Ask {
+pub enum AdminRequest {
     /// The state of the mirror.
     Status(Sender<Status>),
     /// Adds a leg whose log is clear. A further error is `EMFILE`: no lane is free.

@@ -1,4 +1,4 @@
-//! Definitions for all sides of FUSE: opcodes, and the headers of requests and replies.
+//! Definitions for all sides of FUSE: opcodes, and the headers and lengths of requests and replies.
 //!
 //! Source: the kernel's `include/uapi/linux/fuse.h`, version 7.42.
 
@@ -10,6 +10,16 @@ pub const REPLY_HEADER: usize = 16;
 pub const WRITE_HEADER: usize = 80;
 /// The largest data size of a request that servers negotiate, bytes.
 pub const MAX_DATA: u32 = 1 << 20;
+/// Bytes of the reply to a `LOOKUP`, without its header.
+pub const ENTRY_BYTES: usize = 128;
+/// Bytes of the reply to an `OPEN`.
+pub const OPENED_BYTES: usize = 16;
+/// Bytes of the reply to a `GETATTR`.
+pub const ATTRIBUTES_BYTES: usize = 104;
+/// Bytes of the reply to a `STATFS`.
+pub const SPACE_BYTES: usize = 80;
+/// Bytes of the reply to an `INIT`.
+pub const INIT_BYTES: usize = 64;
 
 /// Defines the opcodes, and `name`, which finds the name of one.
 macro_rules! opcodes {
