@@ -238,15 +238,17 @@ impl NodeProcess {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Waits for the first message that `answer` accepts. Calls `waiting` after every other message and at least every
-    /// [`POLL`]; its error ends the wait. `None`: the process has ended without an answer.
+    /// Waits for the first message that `answer` accepts. Calls `waiting` every [`POLL`]; its error ends the wait.
+    /// `None`: the process has ended without an answer.
     pub(crate) fn answer<T, E>(
         &self,
         mut answer: impl FnMut(Message) -> Option<T>,
         mut waiting: impl FnMut() -> Result<(), E>,
     ) -> Result<Option<T>, E> {
+        let mut check_at = Instant::now() + POLL;
         loop {
-            match self.reports.recv_timeout(POLL) {
+            let left = check_at.saturating_duration_since(Instant::now());
+            match self.reports.recv_timeout(left) {
                 Ok(Report::Message(message)) => {
                     let answered = answer(message);
                     if answered.is_some() {
@@ -254,9 +256,11 @@ impl NodeProcess {
                     }
                 }
                 Ok(_) | Err(RecvTimeoutError::Disconnected) => return Ok(None),
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    waiting()?;
+                    check_at = Instant::now() + POLL;
+                }
             }
-            waiting()?;
         }
     }
 
