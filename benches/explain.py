@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Whether `iodyno explain` names the right cause first: ten differences made on purpose.
+"""Whether `iodyno explain` names the right cause first: eighteen differences made on purpose.
 
-Each is an experiment in experiments/explain. The result is a table with the part of the ratio that was named first, its share of the
-ratio's logarithm, the candidate causes, and the parts that were named besides. The cause counts as right if the part, or a candidate beside
-it, is one of those that the script expects. Needs root, and the tools that the experiments name.
+Each is an experiment in experiments/explain. The result is a table with the sentence of the explanation, the part of the time that was named
+first, the candidate causes, and how good they are. A result is right if the part and the first cause are among those that the script expects,
+plausible if a right cause, or the command that made the difference, is among the candidates, "part only" if the part is right and no cause is
+named, undecided if neither is, and otherwise wrong. Needs root, and the tools that the experiments name.
 
     benches/explain.py IODYNO [NAME...]
 
@@ -24,18 +25,28 @@ from pathlib import Path
 EXPERIMENTS = Path(__file__).resolve().parent.parent / "experiments" / "explain"
 GROUP = Path("/sys/fs/cgroup/memory/iodyno-explain")
 
-# Name, and for each the parts that are right: a part alone, or a part with a candidate beside it.
+# Name, and for each the parts and the causes that are right.
+AT_DEVICE = {"device", "layers"}
+IN_SYNCS = {"syncs_device", "syncs_above_device"}
 PAIRS = {
-    "throttled": [("other_waits", "io_limit"), ("other_waits", "throttle.read_iops"), ("read_await", "throttle.read_iops")],
-    "half-the-cpus": [("wait_for_cpu", "cpus_allowed")],
-    "buffered": [("device_read_time", "direct"), ("read_requests", "direct"), ("read_amplification", "direct")],
-    "compressed": [("limit_waits", "write_amplification"), ("write_amplification", "btrfs.mount"), ("write_requests", "btrfs.mount")],
-    "small-blocks": [("device_read_time", "bs"), ("read_requests", "bs")],
-    "fsync": [("time_in_syncs", "sync")],
-    "other-io": [("read_await", "other_bytes")],
-    "delayed": [("read_await", "delay.read"), ("layers_read_time", "delay.read")],
-    "memory": [("device_read_time", "memory"), ("read_requests", "memory"), ("read_amplification", "memory"), ("read_amplification", "refaults"), ("read_requests", "refaults")],
-    "busy-cpu": [("wait_for_cpu", "other_cpus"), ("read_await", "other_cpus")],
+    "throttled": (AT_DEVICE | {"unknown"}, {"throttle.read_iops", "layers", "io_limit"}),
+    "half-the-cpus": ({"wait_for_cpu"}, {"cpus_allowed"}),
+    "buffered": (AT_DEVICE, {"direct"}),
+    "compressed": (IN_SYNCS, {"btrfs.mount", "btrfs options", "device_written_bytes"}),
+    "small-blocks": (AT_DEVICE, {"bs"}),
+    "fsync": (IN_SYNCS, {"sync"}),
+    "other-io": (AT_DEVICE, {"other_bytes"}),
+    "delayed": (AT_DEVICE, {"delay.read"}),
+    "memory": (AT_DEVICE, {"memory", "refaults", "memory_limit"}),
+    "busy-cpu": ({"wait_for_cpu"}, {"other_cpus"}),
+    "read-ahead": (AT_DEVICE, {"read_ahead_kb"}),
+    "few-requests": ({"above_device", "queue"}, {"nr_requests"}),
+    "data-journal": (IN_SYNCS, {"ext4.mount", "ext4 options", "device_written_bytes"}),
+    "dsync": (AT_DEVICE | {"unknown", "above_device"}, {"sync"}),
+    "zipf": (AT_DEVICE, {"random_distribution"}),
+    "neighbour": ({"above_device"}, {"other_cpus"}),
+    "misaligned": (AT_DEVICE, {"blockalign"}),
+    "inode-lock": ({"unknown", "kernel_cpu", "wait_for_cpu"}, {"filename_format", "shared files"}),
 }
 
 
@@ -90,34 +101,38 @@ def measure(program, name, folder):
 
 def main():
     program, chosen = Path(sys.argv[1]).resolve(), sys.argv[2:] or list(PAIRS)
-    right = 0
-    print("| difference | speed | named first | share | candidate causes | also named | right |")
-    print("|---|---|---|---|---|---|---|")
+    found = {"right": 0, "plausible": 0, "part only": 0, "undecided": 0, "wrong": 0}
+    print("| difference | sentence | first part | certainty | candidate causes | result |")
+    print("|---|---|---|---|---|---|")
     for name in chosen:
         where = os.environ.get("DISK_DIR" if name in ("other-io", "memory") else "BENCH_DIR", "/tmp")
         folder = Path(tempfile.mkdtemp(prefix="iodyno-explain-", dir=where))
         os.environ["IODYNO_STORE"] = os.environ.get("BENCH_STORE", str(folder / "store.db"))
         try:
-            (found,) = measure(program, name, folder)["comparisons"]
+            (comparison,) = measure(program, name, folder)["comparisons"]
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        named = [part for part in found["parts"] if part["explains"]]
-        first = named[0] if named else None
-        causes = [names(cause) for cause in first["candidate_causes"]] if first else []
-        part = first["quantity"]["name"] if first else ""
-        fits = any(part == right_part and cause in causes for right_part, cause in PAIRS[name])
-        right += fits
-        cells = [
-            name,
-            f"{found['speed']['value']:.3g}×" if found["speed"] else "",
-            first["quantity"]["words"] if first else f"unexplained: {found['headline']}",
-            f"{first['share'] * 100:.0f} %" if first else "",
-            ", ".join(causes),
-            "; ".join(f"{it['quantity']['words']} ({it['share'] * 100:.0f} %)" for it in named[1:]),
-            "yes" if fits else "no",
-        ]
+        reasons = comparison["reasons"] or {"most": [], "candidate_causes": [], "stacks": []}
+        causes = [names(cause) for cause in reasons["candidate_causes"]]
+        part = (reasons["most"] or [""])[0]
+        parts = {it["part"]: it["quantity"] for stack in reasons["stacks"][:1] for it in stack["parts"]}
+        result = judged(name, part, causes)
+        found[result] += 1
+        cells = [name, comparison["headline"], part, parts[part]["certainty"] if part else "", ", ".join(causes), result]
         print("| " + " | ".join(cells) + " |", flush=True)
-    print(f"\n{right} of {len(chosen)} name the right cause first")
+    print("\n" + ", ".join(f"{count} {result}" for result, count in found.items()))
+
+
+def judged(name, part, causes):
+    """How good an explanation is."""
+    parts, right = PAIRS[name]
+    if not part and not causes:
+        return "undecided"
+    if part in parts and not causes:
+        return "part only"
+    if part in parts and causes[0] in right:
+        return "right"
+    return "plausible" if (right | {"setup"}) & set(causes) else "wrong"
 
 
 if __name__ == "__main__":

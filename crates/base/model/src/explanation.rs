@@ -1,50 +1,49 @@
-//! What an op of a trial cost, and why one side of a comparison is faster than the other.
+//! What an op of a trial costs, and why one side of a comparison is faster than the other.
 //!
 //! Built by `judge` and formatted by `report`. Not stored, because it follows from the trials.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{Contradiction, Estimated, Metric, Pairing, SeriesUnit, Verdict};
 
-/// What the ops of a trial cost: totals of the measured time, divided by the ops. `None`: not known.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
+/// What the ops of a trial, or of one of its jobs, cost: totals of the measured time, divided by the ops. `None`: not
+/// known.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Costs {
+    /// The job, if these are the costs of one job.
+    pub job: Option<String>,
     /// Ops in the measured time.
     pub ops: f64,
     /// The measured time, s.
     pub seconds: f64,
-    /// Mean number of workers that were measured.
-    pub workers: f64,
-    /// Ops that the jobs keep in flight, as planned: the sum of the workers' depths.
-    pub depth: f64,
     /// Whether each worker has at most one op in flight, so that its CPU time is part of the op's time.
     pub one_at_a_time: bool,
+    /// Whether the jobs have a rate, so that the rate is given and does not follow from the time of an op.
+    pub scheduled: bool,
     /// Whether all jobs bypass the page cache, so that what devices move beyond the jobs' bytes is not the jobs'
     /// read-ahead or write-back.
     pub direct: bool,
-    /// Mean service latency of an op, ns.
+    /// Mean service latency of an op, ns; of file operations, of all steps of a cycle.
     pub op_ns: f64,
     /// Time of a worker for each op, ns: the measured time of all workers ÷ ops.
     pub worker_ns: f64,
     /// Bytes read, written and trimmed by the jobs for each op.
     pub bytes: [f64; 3],
-    /// Syncs for each op, and the time spent in them for each op, ns. File operations count theirs as part of the op.
+    /// Syncs for each op, and the time spent in them for each op, ns. Those of file operations are steps of an op.
     pub syncs: (f64, f64),
-    /// CPU time of the workers for each op, ns: user and kernel; `None` if the trial was too short.
+    /// For each kind of request (read, write, discard, flush), the latency for each op of the ops that wait for such
+    /// requests, ns. 0: such requests are done in the background.
+    pub waits_for: [f64; 4],
+    /// The steps of a cycle of file operations, with their time for each op, ns.
+    pub steps: Vec<(&'static str, f64)>,
+    /// CPU time of the workers for each op, ns: user and kernel.
     pub cpu_ns: Option<(f64, f64)>,
     /// Time for which the workers waited for a CPU, for each op, ns.
     pub delay_ns: Option<f64>,
     /// Context switches of the workers for each op.
     pub switches: f64,
-    /// CPU time of the harness's other threads for each op, ns.
-    pub other_threads_ns: Option<f64>,
     /// CPU time of the servers under test for each op, ns; `None`: none was sampled.
     pub servers_ns: Option<f64>,
-    /// CPU time of the host in the kernel and in interrupts for each op, ns, without that of harness and servers.
-    pub kernel_ns: Option<f64>,
-    /// CPUs of the host that were busy, those that neither harness nor servers used, and those that were stolen.
-    pub cores: Option<HostCores>,
+    /// CPUs of the host that neither harness nor servers used, and those that the hypervisor stole.
+    pub other_cpus: Option<(f64, f64)>,
     /// The devices directly below the targets, added up.
     pub top: Option<DeviceCosts>,
     /// The lowest devices, added up.
@@ -52,8 +51,7 @@ pub struct Costs {
     /// Traced or simulated requests of the lowest devices for each op, by read, write, discard, flush: time in the
     /// queue and in the device, ns.
     pub traced: Option<[(f64, f64); 4]>,
-    /// Commands for each op before which the head of a simulated disk had to move: they did not begin where the one
-    /// before ended.
+    /// Commands for each op before which the head of a simulated disk had to move.
     pub moves: Option<f64>,
     /// Whether the trial was simulated. Figures of a host are not known then.
     pub simulated: bool,
@@ -63,12 +61,6 @@ pub struct Costs {
     pub requests: Option<RequestCosts>,
     /// Bytes that other processes of the host read and wrote for each op, on any device.
     pub others: Option<[f64; 2]>,
-    /// Interrupts for each op.
-    pub interrupts: Option<f64>,
-    /// Share of the interrupts that the busiest CPU handled.
-    pub busiest_cpu: Option<f64>,
-    /// Context switches of the host for each op.
-    pub host_switches: Option<f64>,
     /// Allocations that had to reclaim memory, for each op.
     pub reclaims: Option<f64>,
     /// Bytes of files read again soon after they were reclaimed, for each op.
@@ -81,11 +73,16 @@ pub struct Costs {
     pub cpu_quota: Option<f64>,
     /// The largest share of a limit of the control group on I/O that was used.
     pub io_limit: Option<f64>,
-    /// Number of regimes of its course, at least 1.
-    pub regimes: f64,
+    /// The same for each job, if the directions of the jobs separate their requests at the devices.
+    pub jobs: Vec<Costs>,
 }
 
 impl Costs {
+    /// Mean time of an op with its syncs, ns.
+    pub fn whole_ns(&self) -> f64 {
+        self.op_ns + self.syncs.1
+    }
+
     /// Bytes of other processes at the lowest devices for each op, read and written, at most: what these moved beyond
     /// the jobs' bytes and other processes moved at all. `None`: not known, or not to be told from what the jobs cause.
     pub fn others_at_devices(&self) -> Option<[f64; 2]> {
@@ -96,26 +93,11 @@ impl Costs {
     }
 }
 
-/// CPUs of the host by use.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct HostCores {
-    /// Busy with anything.
-    pub busy: f64,
-    /// Busy with something other than harness and servers.
-    pub others: f64,
-    /// Stolen by the hypervisor.
-    pub stolen: f64,
-}
-
 /// The requests of the file servers below a target.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RequestCosts {
     /// Requests for each op.
     pub count: f64,
-    /// Share of the requests that the threads of the queues worked themselves.
-    pub inline: f64,
-    /// Mean number of requests that a thread takes at a time.
-    pub batch: f64,
     /// Time between taking a request and beginning to work it, for each op, ns.
     pub queueing_ns: f64,
     /// Time from then to the reply, for each op, ns.
@@ -123,80 +105,157 @@ pub struct RequestCosts {
 }
 
 /// The requests of some devices, by read, write, discard and flush.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct DeviceCosts {
     /// Requests for each op.
     pub requests: [f64; 4],
-    /// Merged requests for each op: reads and writes.
-    pub merges: [f64; 2],
     /// Bytes for each op; a flush has none.
     pub bytes: [f64; 3],
     /// Sum of the requests' times for each op, ns, with their time in the queue.
     pub ns: [f64; 4],
-    /// Share of the time with a request in flight.
-    pub busy: f64,
     /// Mean number of requests in the queue or in flight.
     pub in_flight: f64,
     /// Of several devices, the busy time of the busiest one ÷ the mean of all; 0: there is one.
-    #[serde(default)]
     pub busiest: f64,
 }
 
-/// How a quantity differs between two sides.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "kind")]
-pub enum Change {
-    /// Candidate ÷ baseline.
-    Ratio(Estimated),
-    /// Candidate − baseline, in the quantity's unit: a side has the value 0.
-    Difference(Estimated),
+/// The kinds of requests, in the order of the counters.
+pub const REQUEST_KINDS: [&str; 4] = ["read", "write", "discard", "flush"];
+
+/// A part of the time of an op, of a sync, or of what the device did in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TimePart {
+    /// Requests of the op at the lowest devices; with a trace, only the time in the device.
+    Device,
+    /// The time of these requests in the device's queue; with a trace.
+    Queue,
+    /// Requests at the first device below the target, beyond the time at the lowest devices.
+    Layers,
+    /// Requests in the server under test.
+    Server,
+    /// CPU time of the worker in the kernel.
+    KernelCpu,
+    /// CPU time of the worker in user mode.
+    UserCpu,
+    /// The worker is ready to run and waits for a CPU.
+    CpuWait,
+    /// The worker sleeps, and no counter states why.
+    Unknown,
+    /// The rest, where the CPU time of the worker overlaps other ops.
+    Above,
+    /// Writes and flushes of syncs at the lowest devices.
+    SyncDevice,
+    /// The rest of the time in syncs.
+    SyncAbove,
+    /// Requests of a kind in [`REQUEST_KINDS`].
+    Requests(usize),
+    /// A step of a cycle of file operations.
+    Step(&'static str),
+}
+
+impl TimePart {
+    /// Its stable name: `wait_for_cpu`.
+    pub fn name(self) -> &'static str {
+        match self {
+            TimePart::Device => "device",
+            TimePart::Queue => "queue",
+            TimePart::Layers => "layers",
+            TimePart::Server => "server",
+            TimePart::KernelCpu => "kernel_cpu",
+            TimePart::UserCpu => "user_cpu",
+            TimePart::CpuWait => "wait_for_cpu",
+            TimePart::Unknown => "unknown",
+            TimePart::Above => "above_device",
+            TimePart::SyncDevice => "syncs_device",
+            TimePart::SyncAbove => "syncs_above_device",
+            TimePart::Requests(kind) => ["reads", "writes", "discards", "flushes"][kind.min(3)],
+            TimePart::Step(name) => name,
+        }
+    }
+
+    /// Its name for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            TimePart::Device => "device",
+            TimePart::Queue => "device queue",
+            TimePart::Layers => "layers above the device",
+            TimePart::Server => "server",
+            TimePart::KernelCpu => "CPU in the kernel",
+            TimePart::UserCpu => "CPU in user mode",
+            TimePart::CpuWait => "wait for a CPU",
+            TimePart::Unknown => "asleep, unknown why",
+            TimePart::Above => "above the device",
+            TimePart::SyncDevice => "syncs at the device",
+            TimePart::SyncAbove => "syncs above the device",
+            TimePart::Requests(_) | TimePart::Step(_) => self.name(),
+        }
+    }
+}
+
+/// How sure it is that a quantity differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Certainty {
+    /// The interval of the difference includes 0, or there is none.
+    NotDecided,
+    /// The interval excludes 0, but not after the correction for the number of quantities; or the trials are not of
+    /// common rounds.
+    Likely,
+    /// Also after the correction.
+    Certain,
 }
 
 /// A quantity of both sides.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Contrast {
-    /// Its stable name: `device_write_await`.
-    pub name: String,
-    /// Its name for people: `time of a write request at the devices`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Quantity {
+    /// Its stable name: `device`.
+    pub name: &'static str,
+    /// Its name for people: `bytes written to the device per op`.
     pub words: String,
     /// Its unit.
     pub unit: SeriesUnit,
-    /// Medians of the baseline and of the candidate.
-    pub medians: (f64, f64),
-    /// The change.
-    pub change: Option<Change>,
-    /// p of the hypothesis of no difference.
-    pub p: Option<f64>,
-    /// The same, corrected: of a part of the ratio by Holm's method over all parts, of another series by Benjamini and
-    /// Hochberg's.
-    pub adjusted_p: Option<f64>,
-    /// Number of rounds (or of pairs of trials) in which it changed in the direction of the estimate, and of all.
-    pub agreeing: (u32, u32),
-    /// Spearman's correlation with the metric over the trials of each side; `None`: fewer than five, or constant
-    /// values.
-    pub within: (Option<f64>, Option<f64>),
-    /// Whether it differs: by the corrected test or, if this number of rounds cannot show anything, in every round.
-    pub differs: bool,
+    /// Arithmetic means over the trials of the baseline and of the candidate.
+    pub sides: (f64, f64),
+    /// Candidate − baseline. The differences of parts add up to that of the whole.
+    pub difference: Estimated,
+    /// Whether it differs.
+    pub certainty: Certainty,
 }
 
-/// A part of the ratio of two sides. The logarithms of all parts add up to that of the ratio.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Term {
-    /// The quantity.
-    pub contrast: Contrast,
-    /// The ratio of speed that it alone would give: above 1 it makes the candidate faster.
-    pub factor: Estimated,
-    /// Its share of the logarithm of the ratio; `None`: the sides do not differ.
-    pub share: Option<f64>,
-    /// Whether it tells where the time went and not why: waits that no series explains.
-    pub open: bool,
-    /// What may be behind it.
-    pub causes: Vec<Cause>,
+impl Quantity {
+    /// Whether it differs, as far as the trials can show it.
+    pub fn differs(&self) -> bool {
+        self.certainty > Certainty::NotDecided
+    }
 }
 
-/// Something that differs and may be behind a term.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "kind")]
+/// Parts of a time, which add up to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stack {
+    /// What takes the time.
+    pub of: StackOf,
+    /// The parts, from the device upwards, ns.
+    pub parts: Vec<(TimePart, Quantity)>,
+    /// The whole, ns.
+    pub whole: Quantity,
+}
+
+/// What a stack is the time of.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StackOf {
+    /// An op, with its syncs.
+    Op,
+    /// An op of this job.
+    Job(String),
+    /// A sync; of this number for each op on both sides.
+    Sync((f64, f64)),
+    /// A cycle of file operations, by steps.
+    Cycle,
+    /// Requests at the devices for which no op waits, for each op.
+    Background,
+}
+
+/// Something that differs and can be the reason.
+#[derive(Debug, Clone, PartialEq)]
 pub enum Cause {
     /// A fact of the two sides.
     Fact {
@@ -207,25 +266,40 @@ pub enum Cause {
         /// Whether it is the attribute under test.
         axis: bool,
     },
-    /// A series that differs; [`Explained::series`] or [`Explained::terms`] has its figures.
-    Series(Contrast),
+    /// A measured quantity.
+    Series(Quantity),
 }
 
-/// An equation between measured quantities.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Equation {
-    /// The equation: `ops in flight = rate × latency`.
-    pub words: String,
-    /// The sides, each with the left and the right value; medians over the trials.
-    pub values: [(f64, f64); 2],
-    /// The unit of the values.
-    pub unit: SeriesUnit,
-    /// right ÷ left − 1 of both sides.
-    pub residual: (f64, f64),
+/// The numbers behind a comparison that is explained.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reasons {
+    /// Ops per second.
+    pub rate: Quantity,
+    /// Ops in flight, with their syncs: the sum of their latencies ÷ the time.
+    pub in_flight: Quantity,
+    /// The time of an op with its syncs, ns.
+    pub time: Quantity,
+    /// Whether the jobs have a rate, so that only the time of an op can differ.
+    pub rate_given: bool,
+    /// The time of an op, or of an op of each job; then that of syncs, of steps, and of background requests.
+    pub stacks: Vec<Stack>,
+    /// Shares of the workers' time, percent: kernel, user, wait for a CPU, asleep. They add up to 100. Empty: not known.
+    pub worker: Vec<(TimePart, Quantity)>,
+    /// Whether the workers are the limit of each side: they sleep for less than 5 % of their time.
+    pub worker_limited: (bool, bool),
+    /// Work for each op that either side does.
+    pub work: Vec<Quantity>,
+    /// The parts that make most of the difference in the time of an op, at most two, with their differences in ns;
+    /// empty if the difference is elsewhere or cannot be told.
+    pub most: Vec<(TimePart, f64)>,
+    /// Whether a part should be named, and none differs for sure.
+    pub noise: bool,
+    /// At most three.
+    pub causes: Vec<Cause>,
 }
 
 /// Why a candidate differs from the baseline in one row.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Explained {
     /// The row's values of the row dimensions.
     pub row: Vec<String>,
@@ -243,61 +317,33 @@ pub struct Explained {
     pub pairing: Pairing,
     /// Rounds, or trials of the smaller side.
     pub n: u32,
-    /// Number of parts that were tested: Holm's correction covers them.
-    pub tested: u32,
-    /// The number of rounds from which this number of parts can be judged; `None`: there are enough.
-    pub rounds_needed: Option<u32>,
-    /// The parts of the ratio, the largest first.
-    pub terms: Vec<Term>,
-    /// Share of the ratio's logarithm that terms explain: those that differ and are not open.
-    pub explained: Option<f64>,
-    /// Other quantities that differ, the most certain first.
-    pub series: Vec<Contrast>,
-    /// Facts that differ and act on none of the terms above.
-    pub other_facts: Vec<Cause>,
-    /// Checked equations.
-    pub identities: Vec<Equation>,
+    /// The numbers, or why there are none.
+    pub reasons: Result<Reasons, String>,
     /// Data that are missing, each with what would provide them.
     pub lacking: Vec<String>,
-    /// Why there is no explanation at all.
-    pub without: Option<String>,
 }
 
 impl Explained {
-    /// The terms that count as an explanation: they differ, they are not open, and they act in the direction of the
-    /// ratio.
-    pub fn reasons(&self) -> impl Iterator<Item = &Term> {
-        self.terms.iter().filter(|term| term.explains())
-    }
-
-    /// `None`: the rounds suffice to judge the parts.
-    pub fn too_few(&self) -> Option<TooFew> {
-        self.rounds_needed.map(|needed| TooFew {
-            pairing: self.pairing,
-            n: self.n,
-            needed,
-        })
-    }
-
-    /// Whether what explains the ratio is less than half of it.
-    pub fn is_unexplained(&self) -> bool {
-        self.explained.is_none_or(|explained| explained < 0.5)
+    /// Whether the numbers state a difference, whatever the verdict says of other differences of the sides.
+    pub fn decided(&self) -> bool {
+        decided(&self.verdict, &self.by_numbers)
     }
 }
 
-impl Term {
-    /// A smaller share is not named as a reason.
-    pub const MIN_SHARE: f64 = 0.1;
-
-    /// Whether it counts as a part of the explanation.
-    pub fn explains(&self) -> bool {
-        let enough = self.share.is_some_and(|share| share >= Self::MIN_SHARE);
-        enough && self.contrast.differs && (!self.open || !self.causes.is_empty())
-    }
+/// Whether the numbers state a difference.
+fn decided(verdict: &Verdict, by_numbers: &Verdict) -> bool {
+    let numbers = match verdict {
+        Verdict::NotComparable { .. } => by_numbers,
+        verdict => verdict,
+    };
+    matches!(
+        numbers,
+        Verdict::Faster | Verdict::Slower | Verdict::DifferentButSmall
+    )
 }
 
-/// Why a family of workloads differs: what most of its members have in common.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Why a family of workloads differs.
+#[derive(Debug, Clone, PartialEq)]
 pub struct ExplainedFamily {
     /// The row's values of the row dimensions, with the family in place of the workload.
     pub row: Vec<String>,
@@ -313,55 +359,35 @@ pub struct ExplainedFamily {
     pub by_numbers: Verdict,
     /// The rows of its members among [`Explanation::comparisons`].
     pub members: Vec<Vec<String>>,
-    /// What is named first in more members than anything else, at least two.
-    pub common: Option<CommonReason>,
-}
-
-/// A part that is the first reason in several members of a family, in the same direction.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CommonReason {
-    /// Its name for people.
-    pub words: String,
-    /// The rows of these members.
-    pub rows: Vec<Vec<String>>,
-    /// Geometric mean over these members of the ratio of speed that the part alone would give.
-    pub factor: f64,
-    /// Candidates for its cause that all these members have.
+    /// The time of one op of each member, added up; `None` if a member has no parts.
+    pub stack: Option<Stack>,
+    /// The part that makes most of the difference in most members, with their number.
+    pub most: Option<(TimePart, usize)>,
+    /// The causes that all these members have.
     pub causes: Vec<Cause>,
-    /// The member that lacks the most rounds to judge its parts; `None`: all these members have enough.
-    pub too_few: Option<TooFew>,
-}
-
-/// Rounds that are too few to judge the parts of a ratio.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TooFew {
-    /// How the trials are paired.
-    pub pairing: Pairing,
-    /// Rounds, or trials of the smaller side.
-    pub n: u32,
-    /// The number from which the parts can be judged.
-    pub needed: u32,
 }
 
 impl ExplainedFamily {
-    /// Whether this comparison is one of the members with the common reason.
-    pub fn tells(&self, explained: &Explained) -> bool {
-        let rows = self.common.iter().flat_map(|common| &common.rows);
-        self.columns == explained.columns && rows.into_iter().any(|row| *row == explained.row)
+    /// Whether the numbers state a difference.
+    pub fn decided(&self) -> bool {
+        decided(&self.verdict, &self.by_numbers)
+    }
+
+    /// Whether this comparison is one of its members.
+    pub fn has(&self, explained: &Explained) -> bool {
+        self.columns == explained.columns && self.members.contains(&explained.row)
     }
 }
 
 /// The explanation of a comparison.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
     /// Its title: that of the comparison.
     pub name: String,
     /// The rows and candidates, in the order of the comparison.
     pub comparisons: Vec<Explained>,
     /// Families of workloads, whose members are among `comparisons`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub families: Vec<ExplainedFamily>,
     /// Statements of imported write-ups that their own figures contradict.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Contradiction>,
 }

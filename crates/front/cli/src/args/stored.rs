@@ -392,17 +392,17 @@ pub(crate) struct CompareArgs {
 
 /// Explain why one configuration is faster than another.
 ///
-/// Splits the ratio of each comparison into parts that add up to it: CPU time and waits of the workers, requests at
-/// the devices and their times, syncs. Parts that account for the ratio come first, each with its share, the test
-/// over all rounds, and candidates for its cause: settings and statistics of the host that differ as well. A
-/// comparison that is not comparable is explained in the same way.
+/// Prints the number of ops in flight and the time of an op on both sides, the parts of this time (device, layers,
+/// CPU, waits, syncs), the time of the workers, the work per op, and at most three candidate causes: settings and
+/// statistics of the host that differ and act on a part that changed. A comparison that is not comparable is explained
+/// in the same way.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   iodyno explain last                     Explain all comparisons of the last run
   iodyno explain last zfs randread        Only the candidate `zfs` in the row `randread`
   iodyno explain 5 --against 3            Explain run 5 against run 3
-  iodyno explain 7 --metric read.mean --format markdown")]
+  iodyno explain 7 --metric read.mean --json")]
 pub(crate) struct ExplainArgs {
     /// The run: a number, `last`, `last~1`, a name, or the beginning of an id.
     #[arg(value_name = "RUN")]
@@ -438,10 +438,6 @@ pub(crate) struct ExplainArgs {
 pub(crate) enum ExplainFormat {
     /// Text for people.
     Text,
-    /// Markdown.
-    Markdown,
-    /// AsciiDoc.
-    Asciidoc,
     /// JSON.
     Json,
 }

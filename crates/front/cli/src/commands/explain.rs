@@ -5,7 +5,7 @@ use iodyno_model::printable::on_one_line;
 use iodyno_model::{
     Costs, Diagnostic, Explained, Explanation, Observation, Question, Run, TrialState, closest,
 };
-use iodyno_report::{Markup, Style, explain as draw};
+use iodyno_report::{Style, explain as draw};
 use iodyno_store::SqliteStore;
 
 use crate::args::{ExplainArgs, ExplainFormat};
@@ -44,8 +44,6 @@ pub(crate) fn explain(args: &ExplainArgs, context: &Context) -> Result<Exit, Fai
     };
     write_out(match format {
         ExplainFormat::Text => draw::text(&explanation, context.style_out()),
-        ExplainFormat::Markdown => draw::markup(&explanation, Markup::Markdown),
-        ExplainFormat::Asciidoc => draw::markup(&explanation, Markup::AsciiDoc),
         ExplainFormat::Json => draw::json(&explanation),
     })?;
     Ok(Exit::Fine)
@@ -189,10 +187,7 @@ fn choose(explanation: &mut Explanation, cells: &[String]) -> Result<(), Failure
         .families
         .retain(|it| chosen(&it.columns.1, &it.row));
     let families = &explanation.families;
-    let is_member = |it: &Explained| {
-        let mut families = families.iter();
-        families.any(|family| family.columns == it.columns && family.members.contains(&it.row))
-    };
+    let is_member = |it: &Explained| families.iter().any(|family| family.has(it));
     explanation
         .comparisons
         .retain(|it| chosen(&it.columns.1, &it.row) || is_member(it));

@@ -178,12 +178,22 @@ fn has_its_shape(command: &str, shown: &[&str], output: &str) {
 
 #[test]
 fn the_commands_of_the_tutorial_work_as_shown() {
+    assert!(run_commands("docs/tutorial.md") >= 10);
+}
+
+#[test]
+fn the_example_of_an_explanation_works_as_shown() {
+    assert_eq!(run_commands("docs/explaining.md"), 3);
+}
+
+/// Runs the commands of a page, and returns their number.
+fn run_commands(page: &str) -> u32 {
     let home = Home::new();
     let program = Path::new(iodyno()).parent().unwrap();
     let mut path = program.as_os_str().to_owned();
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
-    let text = fs::read_to_string(root().join("docs/tutorial.md")).unwrap();
+    let text = fs::read_to_string(root().join(page)).unwrap();
     let mut commands = 0;
     for block in blocks(&text) {
         if let Some(name) = file_name(block.before) {
@@ -204,5 +214,5 @@ fn the_commands_of_the_tutorial_work_as_shown() {
             }
         }
     }
-    assert!(commands >= 10, "{commands}");
+    commands
 }

@@ -7,6 +7,7 @@ mod bundles;
 mod check;
 mod docs;
 mod engines;
+mod equal_sides;
 mod experiments;
 mod explain;
 mod faults;

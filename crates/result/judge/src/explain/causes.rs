@@ -1,82 +1,101 @@
-//! What may be behind a part of the ratio: facts that differ and series that differ, by what they act on.
+//! Candidate causes: facts and series that differ and act on a part that changed in this direction.
 //!
-//! A fact is named only beside a measured quantity on which it acts, and as a candidate: that both differ does not show
-//! that one is the reason of the other.
+//! That both differ does not show that one is the reason of the other. Facts that by themselves state what was changed
+//! come first, then what was measured, then facts that may have changed anything.
 
-use iodyno_model::{Cause, Change, Contrast, Difference, FactClass, Observation};
+use iodyno_model::{Cause, Difference, FactClass, Observation, Quantity};
 
-use super::quantity::{Acts, Quantity, SERIES};
-use Acts::{Amount, Bytes, Cpu, CpuWait, Parallel, Queue, Size, Syncs, Time, Waits};
+use super::acts::{ABOVE, Acts, CPU, DEVICE, FLIGHT, LAYERS, SERVER, SYNC, TIME, WAIT};
+use super::series::SERIES;
 
-/// Facts by name, and what they act on. Options of layers begin with the kind of the layer.
-const FACTS: &[(&str, &[Acts])] = &[
-    ("bs", &[Bytes, Size, Amount]),
-    ("block", &[Bytes, Size]),
-    ("rw", &[Amount, Size, Time]),
-    ("size", &[Amount, Time]),
-    ("file size", &[Amount, Time]),
-    ("memory", &[Amount, Waits]),
-    ("direct", &[Amount, Size, Cpu, Waits, Syncs]),
-    ("open flags", &[Amount, Size, Cpu, Waits, Syncs]),
-    ("content", &[Amount, Cpu]),
-    ("depth", &[Parallel, Time]),
-    ("jobs", &[Parallel, Time, CpuWait]),
-    ("threads", &[Parallel, Time, CpuWait]),
-    ("engine", &[Cpu, Parallel]),
-    ("rate", &[Waits]),
-    ("sync", &[Syncs, Waits, Amount]),
-    ("fsync", &[Syncs, Amount]),
-    ("fdatasync", &[Syncs, Amount]),
-    ("end_fsync", &[Syncs]),
-    ("cpus", &[Cpu, CpuWait]),
-    ("cpus_allowed", &[Cpu, CpuWait]),
-    ("cpu", &[Cpu]),
-    ("governor", &[Cpu]),
-    ("virtualisation", &[Cpu, Time, CpuWait]),
-    ("kernel", &[Cpu, Waits]),
-    ("iodyno", &[Cpu]),
-    ("requests traced", &[Cpu]),
-    ("settled", &[Amount]),
-    ("fullness", &[]),
-    ("throttle", &[Waits, Time]),
-    ("delay", &[Time]),
-    ("dm", &[Time, Waits]),
-    ("md", &[Amount, Time]),
-    ("loop", &[Amount, Size, Time]),
-    ("zram", &[Time, Cpu]),
-    ("mirror", &[Amount, Size, Time, Queue, Waits]),
-    ("sim", &[Amount, Size, Time, Queue]),
-    ("simulated target", &[Amount, Size, Time, Queue]),
-    ("layers", &[Amount, Size, Time, Waits]),
-    ("stack", &[Amount, Size, Time, Waits]),
-    ("device", &[Time]),
-    ("scheduler", &[Time, Size]),
-    ("nr_requests", &[Time, Waits]),
-    ("max_sectors_kb", &[Size]),
-    ("read_ahead_kb", &[Amount, Size]),
-    ("write cache", &[Time, Syncs]),
-    ("setup", &[Amount, Time, Cpu, CpuWait, Waits]),
-    ("env", &[Amount, Time, Cpu, CpuWait, Waits]),
+/// Causes of a comparison, at most.
+const MAX_CAUSES: usize = 3;
+
+/// A series that differs by a smaller share of its larger side is not a cause.
+const MIN_SHARE: f64 = 0.1;
+
+/// Facts by name and what they act on, in the order of candidates. Options of layers begin with the kind of the layer.
+const FACTS: &[(&str, Acts)] = &[
+    ("depth", FLIGHT | DEVICE | LAYERS | ABOVE),
+    ("jobs", FLIGHT | TIME),
+    ("threads", FLIGHT | TIME),
+    ("rate", FLIGHT | TIME),
+    ("sync", SYNC | DEVICE | LAYERS | ABOVE),
+    ("fsync", SYNC | DEVICE | LAYERS | ABOVE),
+    ("fdatasync", SYNC | DEVICE | LAYERS | ABOVE),
+    ("direct", TIME),
+    ("bs", TIME),
+    ("rw", TIME),
+    ("random_distribution", TIME),
+    ("cpus_allowed", CPU | WAIT | ABOVE | FLIGHT),
+    ("engine", FLIGHT | CPU | WAIT | ABOVE),
+    ("file system", TIME),
+    ("layers", TIME),
+    ("simulated target", TIME),
+    ("throttle", ABOVE | LAYERS | DEVICE | SYNC),
+    ("delay", DEVICE | LAYERS | ABOVE | SYNC),
+    ("stack", TIME),
+    ("device", DEVICE | LAYERS | SYNC),
+    ("scheduler", DEVICE | LAYERS | SYNC | ABOVE),
+    ("nr_requests", DEVICE | LAYERS | SYNC | ABOVE),
+    ("max_sectors_kb", DEVICE | LAYERS | ABOVE),
+    ("read_ahead_kb", DEVICE | LAYERS | ABOVE | CPU),
+    ("write cache", DEVICE | SYNC),
+    ("memory", DEVICE | LAYERS | ABOVE | CPU),
+    ("cpus", CPU | WAIT | ABOVE | SERVER),
+    ("norandommap", TIME),
 ];
 
-/// What a fact acts on.
-fn acts(fact: &Difference) -> &'static [Acts] {
+/// Facts that can have changed anything, or are consequences of the measured work.
+const OPAQUE: &[&str] = &[
+    "setup",
+    "env",
+    "fullness",
+    "settled",
+    "iodyno",
+    "requests traced",
+];
+
+/// What a fact acts on, its rank and its place among those of its rank.
+fn known(fact: &Difference) -> (Acts, usize, usize) {
     let kind = fact.name.split('.').next().unwrap_or_default();
-    let named = |name: &str| FACTS.iter().find(|(known, _)| *known == name);
-    if let Some((_, acts)) = named(&fact.name).or_else(|| named(kind)) {
-        return acts;
-    }
-    if fact.name.starts_with("fsync") {
-        return &[Syncs, Amount];
+    let position = |name: &str| FACTS.iter().position(|(known, _)| *known == name);
+    let opaque = OPAQUE.contains(&kind);
+    if let Some(place) = position(&fact.name).or_else(|| position(kind)) {
+        return (FACTS[place].1, 0, place);
     }
     match fact.class {
-        // File systems with their options.
-        FactClass::Target => &[Amount, Size, Cpu, Waits, Syncs],
-        FactClass::Host => &[Cpu, CpuWait],
-        FactClass::Program => &[Cpu],
-        FactClass::Workload => &[Amount],
-        FactClass::Ending => &[],
+        FactClass::Ending => (0, 2, 0),
+        FactClass::Target | FactClass::Workload if !opaque => (TIME, 0, FACTS.len()),
+        _ => (TIME, 2, 0),
     }
+}
+
+/// Facts that follow from others that differ: they do not state anything of their own.
+fn follows(fact: &Difference, all: &[Difference]) -> bool {
+    let differs = |name: &str| all.iter().any(|it| it.name == name);
+    let system = all.iter().find(|it| it.name == "file system");
+    let of_system = system.is_some_and(|system| {
+        let (one, other) = &system.values;
+        let begins = |kind: &String| !kind.is_empty() && fact.name.starts_with(kind.as_str());
+        begins(one) || begins(other) || fact.name == "mount options"
+    });
+    let of_layers = [
+        "stack",
+        "device",
+        "scheduler",
+        "nr_requests",
+        "max_sectors_kb",
+        "read_ahead_kb",
+        "write cache",
+    ];
+    // What a mount option sets is among the options of the file system.
+    let kind = fact.name.strip_suffix(" options");
+    let of_mount = kind.is_some_and(|kind| differs(&format!("{kind}.mount")));
+    of_system
+        || of_mount
+        || system.is_some() && ["layers", "stack"].contains(&fact.name.as_str())
+        || differs("layers") && of_layers.contains(&fact.name.as_str())
 }
 
 /// Facts of targets that all trials of one side have and none of the other: the options of a layer that only one side
@@ -129,85 +148,62 @@ pub(super) fn one_sided(baseline: &[&Observation], candidate: &[&Observation]) -
     found
 }
 
-/// Whether the fact can be behind a change of the quantity.
-pub(super) fn concerns(fact: &Difference, quantity: Quantity) -> bool {
-    let own = acts(fact);
-    quantity.changed_by().iter().any(|acts| own.contains(acts))
-}
-
-/// Series that can be behind a quantity, by name; a larger value makes ops slower.
-const BEHIND: &[(&str, &[Acts])] = &[
-    ("other_bytes", &[Time]),
-    ("read_request_size", &[Size]),
-    ("write_request_size", &[Size]),
-    ("read_amplification", &[Amount, Waits]),
-    ("write_amplification", &[Amount, Waits]),
-    ("device_flushes", &[Syncs, Waits, Time]),
-    ("io_limit", &[Waits, Time]),
-    ("dirty_throttled", &[Waits]),
-    ("reclaims", &[Waits, Cpu]),
-    ("refaults", &[Amount]),
-    ("memory_limit", &[Waits, Amount]),
-    ("server_queueing", &[Waits]),
-    ("server_service", &[Waits]),
-    ("cpu_quota", &[Waits, CpuWait]),
-    // Interrupts, and threads of the kernel that do the work of a device, need a CPU as well.
-    ("other_cpus", &[CpuWait, Cpu, Time]),
-    ("stolen_cpus", &[CpuWait, Cpu]),
-    ("worker_switches", &[Cpu]),
-    ("device_in_flight", &[Queue]),
-    ("busiest_device", &[Queue]),
-    ("moves", &[Time]),
-];
-
-/// The facts and series that differ and can be behind a term: attributes under test, then what was measured, then other
-/// facts. `slower`: the term makes the candidate slower.
-pub(super) fn behind(
-    quantity: Quantity,
+/// The candidates. `acts`: what changes the parts that changed; `slower`: they make the candidate slower.
+pub(super) fn causes(
+    acts: Acts,
     slower: bool,
-    differing: &[Difference],
-    series: &[(Quantity, Contrast)],
+    facts: &[Difference],
+    series: &[Quantity],
 ) -> Vec<Cause> {
-    let acts = quantity.changed_by();
-    let measured = BEHIND.iter().filter_map(|(name, of)| {
-        let named =
-            |own: &Quantity| matches!(own, Quantity::Series(it) if SERIES[*it].name == *name);
-        let (_, contrast) = series.iter().find(|(own, _)| named(own))?;
-        let fits = contrast.differs
-            && is_notable(contrast)
-            && grows(contrast) == slower
-            && of.iter().any(|it| acts.contains(it));
-        fits.then(|| Cause::Series(contrast.clone()))
+    let own = facts.iter().filter(|fact| !follows(fact, facts));
+    let mut own: Vec<(&Difference, (Acts, usize, usize))> =
+        own.map(|fact| (fact, known(fact))).collect();
+    own.retain(|(_, (on, ..))| on & acts != 0);
+    own.sort_by_key(|(fact, (_, rank, place))| (*rank, !fact.axis, *place));
+    let measured = SERIES.iter().filter(|it| it.acts & acts != 0);
+    let measured = measured.filter_map(|it| {
+        let quantity = series.iter().find(|own| own.name == it.name)?;
+        let (one, other) = quantity.sides;
+        let by = quantity.difference.value;
+        let large = by.abs() >= it.least.max(MIN_SHARE * one.abs().max(other.abs()));
+        (quantity.differs() && large && (by > 0.0) == slower)
+            .then(|| Cause::Series(quantity.clone()))
     });
-    let facts = |axis: bool| {
-        let own = differing.iter().filter(move |fact| fact.axis == axis);
-        own.filter(|fact| concerns(fact, quantity)).map(cause)
+    let of_rank = |opaque: bool| {
+        let own = own
+            .iter()
+            .filter(move |(_, (_, rank, _))| (*rank == 2) == opaque);
+        own.map(|(fact, _)| cause(fact))
     };
-    facts(true).chain(measured).chain(facts(false)).collect()
+    let mut found: Vec<Cause> = Vec::new();
+    for cause in of_rank(false).chain(measured).chain(of_rank(true)) {
+        if found.len() < MAX_CAUSES && !found.iter().any(|it| is_same(it, &cause)) {
+            found.push(cause);
+        }
+    }
+    found
 }
 
-pub(super) fn cause(fact: &Difference) -> Cause {
+/// Whether it is the same fact with the same values, or the same series.
+pub(super) fn is_same(one: &Cause, other: &Cause) -> bool {
+    match (one, other) {
+        (Cause::Series(one), Cause::Series(other)) => one.name == other.name,
+        (
+            Cause::Fact { name, values, .. },
+            Cause::Fact {
+                name: other,
+                values: theirs,
+                ..
+            },
+        ) => name == other && values == theirs,
+        _ => false,
+    }
+}
+
+fn cause(fact: &Difference) -> Cause {
     Cause::Fact {
         name: fact.name.clone(),
         values: fact.values.clone(),
         axis: fact.axis,
     }
-}
-
-fn grows(contrast: &Contrast) -> bool {
-    contrast.change.is_some_and(|change| match change {
-        Change::Ratio(ratio) => ratio.value > 1.0,
-        Change::Difference(difference) => difference.value > 0.0,
-    })
-}
-
-/// A smaller ratio is not worth a line.
-const MIN_RATIO: f64 = 1.05;
-
-/// Whether the difference is large enough to be named.
-pub(super) fn is_notable(contrast: &Contrast) -> bool {
-    contrast.change.is_some_and(|change| match change {
-        Change::Ratio(ratio) => ratio.value.max(ratio.value.recip()) >= MIN_RATIO,
-        Change::Difference(difference) => difference.value != 0.0,
-    })
 }

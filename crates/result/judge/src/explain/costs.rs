@@ -4,107 +4,202 @@
 //! is only sampled is a rate over the samples within it.
 
 use iodyno_model::{
-    CloneResult, Costs, Course, DeviceCosts, DeviceUse, Direction, HostCores, Part, RequestCosts,
-    SeriesKind, SimulatedDisk, StackLayer, Telemetry, Trial, Workload,
+    Action, CloneResult, Costs, DeviceCosts, DeviceUse, Direction, DirectionResult, Job, Part,
+    REQUEST_KINDS, RequestCosts, SeriesKind, SimulatedDisk, StackLayer, Telemetry, Trial, Workload,
 };
 
-use super::quantity::KINDS;
 use crate::series::{View, measured, totals};
 use crate::{devices, work};
+use iodyno_model::ordered::entry;
 
 /// The costs of a trial with its telemetry; `None` without ops.
 pub fn costs(workload: &Workload, trial: &Trial) -> Option<Costs> {
     let loaded = workload.at(trial.probe);
     let workload = &*loaded;
     let clones: Vec<&CloneResult> = work::clones(trial).collect();
+    let mut whole = of_clones(workload, trial, &clones)?;
+    add_host(&mut whole, workload, trial);
+    if let Some(kinds) = separated(workload) {
+        for (index, (job, kind)) in workload.jobs.iter().zip(kinds).enumerate() {
+            let own = clones.iter().filter(|clone| clone.job as usize == index);
+            let own: Vec<&CloneResult> = own.copied().collect();
+            let Some(mut costs) = of_clones(workload, trial, &own) else {
+                whole.jobs.clear();
+                break;
+            };
+            costs.job = Some(job.name.clone());
+            // Requests of other kinds are those of other jobs.
+            for (other, waits) in costs.waits_for.iter_mut().enumerate() {
+                *waits *= f64::from(u8::from(other == kind));
+            }
+            whole.jobs.push(costs);
+        }
+    }
+    Some(whole)
+}
+
+/// For each job, the kind of its requests, if no two jobs have the same: then their requests are told apart at the
+/// devices.
+fn separated(workload: &Workload) -> Option<Vec<usize>> {
+    let kind = |job: &Job| match (work::reads(job), work::writes(job)) {
+        (true, false) => Some(0),
+        (false, true) if !work::buffered(job) => Some(1),
+        _ => None,
+    };
+    let kinds: Vec<usize> = workload.jobs.iter().map(kind).collect::<Option<_>>()?;
+    (kinds.len() == 2 && kinds[0] != kinds[1]).then_some(kinds)
+}
+
+/// The costs of some clones of a trial without figures of the host; `None` without ops.
+fn of_clones(workload: &Workload, trial: &Trial, clones: &[&CloneResult]) -> Option<Costs> {
     let ops: u64 = clones.iter().map(|clone| work::ops(workload, clone)).sum();
     let span_ns = work::measured_ns(trial) as f64;
     if ops == 0 || span_ns <= 0.0 {
         return None;
     }
     let ops = ops as f64;
-    let worker_time_ns: f64 = clones.iter().map(|clone| clone.runtime_ns as f64).sum();
-    let figures = crate::summary(workload, trial);
-    let cpu = Some(&figures.cpu).filter(|cpu| cpu.span_ns > 0 && cpu.worker_ns() > 0);
-    let known_delay = clones.iter().all(|clone| clone.cpu.run_delay_ns.is_some());
-    let delays = clones.iter().filter_map(|clone| clone.cpu.run_delay_ns);
-    let delay_ns = known_delay.then(|| delays.map(|ns| ns as f64).sum::<f64>() / ops);
-    let switches = clones
-        .iter()
-        .map(|clone| clone.cpu.voluntary + clone.cpu.involuntary);
+    let per_op = |sum: u64| sum as f64 / ops;
+    let simulated = Simulated::of(working(trial), ops);
+    let cpu = clones.iter().map(|clone| clone.cpu);
+    let (user, system) = cpu.clone().fold((0, 0), |(user, system), cpu| {
+        (user + cpu.user_ns, system + cpu.system_ns)
+    });
+    let known = !workload.in_virtual_time() && user + system > 0;
+    let delay: Option<u64> = cpu.clone().map(|cpu| cpu.run_delay_ns).sum();
     let moved = |direction: Direction| -> f64 {
         let results = clones.iter().filter_map(|clone| clone.direction(direction));
-        results.map(|result| result.bytes as f64).sum::<f64>() / ops
+        per_op(results.map(|result| result.bytes).sum())
     };
-    let depth = |clone: &&CloneResult| f64::from(clone.engine.depth.max(1));
-    let working = || trial.parts.iter().filter(|part| !part.only_sampled());
-    let telemetry = measured(trial);
-    let host = Host::of(trial, &telemetry, span_ns, ops);
-    let servers_ns = servers_ns(&figures.servers, span_ns, ops);
-    let cores = cores(trial, &figures);
-    let simulated = Simulated::of(working(), ops);
+    let jobs = || workload.jobs.iter();
     Some(Costs {
+        job: None,
         ops,
         seconds: span_ns / 1e9,
-        workers: worker_time_ns / span_ns,
-        depth: clones.iter().map(depth).sum(),
         one_at_a_time: clones.iter().all(|clone| clone.engine.depth <= 1),
-        direct: !workload.jobs.iter().any(work::buffered),
-        op_ns: op_ns(workload, &clones, ops),
-        worker_ns: worker_time_ns / ops,
+        scheduled: jobs().all(Job::scheduled),
+        direct: !jobs().any(work::buffered),
+        op_ns: op_ns(workload, clones) / ops,
+        worker_ns: clones
+            .iter()
+            .map(|clone| clone.runtime_ns as f64)
+            .sum::<f64>()
+            / ops,
         bytes: [Direction::Read, Direction::Write, Direction::Trim].map(moved),
-        syncs: syncs(workload, &clones, ops),
-        cpu_ns: cpu.map(|cpu| {
-            (
-                cpu.worker_user_ns as f64 / ops,
-                cpu.worker_system_ns as f64 / ops,
-            )
-        }),
-        delay_ns: delay_ns.filter(|_| cpu.is_some()),
-        switches: switches.sum::<u64>() as f64 / ops,
-        other_threads_ns: cpu.map(|cpu| cpu.other_ns as f64 / ops),
-        servers_ns,
-        kernel_ns: cpu.and_then(|_| kernel_ns(trial, ops)),
-        cores: cores.filter(|_| cpu.is_some()),
-        top: device_costs(working(), ops, |part| top(part)).or(simulated.map(|it| it.devices)),
-        lowest: device_costs(working(), ops, |part| devices::lowest(part))
+        syncs: syncs(workload, clones, ops),
+        waits_for: waits_for(workload, clones).map(|ns| ns / ops),
+        steps: steps(workload, clones, ops),
+        cpu_ns: known.then(|| (per_op(user), per_op(system))),
+        delay_ns: delay.filter(|_| known).map(per_op),
+        switches: per_op(cpu.map(|cpu| cpu.voluntary + cpu.involuntary).sum()),
+        top: device_costs(working(trial), ops, top).or(simulated.map(|it| it.devices)),
+        lowest: device_costs(working(trial), ops, devices::lowest)
             .or(simulated.map(|it| it.devices)),
         traced: traced(trial, ops).or(simulated.map(|it| it.times)),
         moves: simulated.map(|it| it.moves),
         simulated: workload.in_virtual_time(),
-        arc_hits: arc_hits(trial),
-        cpu_quota: group(trial, |group| {
-            group.throttled_periods as f64 / group.periods.max(1) as f64
-        }),
-        memory_limit: group(trial, |group| {
-            group.memory_limit_hits.unwrap_or(0) as f64 / ops
-        }),
-        regimes: match figures.behaviour.course {
-            Course::Regimes => figures.behaviour.regimes.len().max(1) as f64,
-            _ => 1.0,
-        },
-        requests: requests(&telemetry, span_ns, ops),
-        others: host.others,
-        interrupts: host.interrupts,
-        busiest_cpu: host.busiest_cpu,
-        host_switches: host.switches,
-        reclaims: host.reclaims,
-        refaults: host.refaults,
-        dirty_throttled: host.dirty_throttled,
-        io_limit: host.io_limit,
+        ..Costs::default()
     })
 }
 
-/// Mean service latency of the ops that make up the rate, ns.
-fn op_ns(workload: &Workload, clones: &[&CloneResult], ops: f64) -> f64 {
-    let sums = clones.iter().flat_map(|clone| {
-        let counted = work::counted(workload.jobs.get(clone.job as usize));
-        let results = clone.directions.iter();
-        results.filter(move |result| counted.contains(&result.direction))
+/// The parts whose nodes had jobs.
+fn working(trial: &Trial) -> impl Iterator<Item = &Part> {
+    trial.parts.iter().filter(|part| !part.only_sampled())
+}
+
+/// The results of a clone in the directions that make up its rate, with its job.
+fn counted<'a>(
+    workload: &'a Workload,
+    clone: &'a CloneResult,
+) -> impl Iterator<Item = (Option<&'a Job>, &'a DirectionResult)> {
+    let job = workload.jobs.get(clone.job as usize);
+    let counted = work::counted(job);
+    let results = clone.directions.iter();
+    let results = results.filter(move |result| counted.contains(&result.direction));
+    results.map(move |result| (job, result))
+}
+
+/// Sum of the service latencies of the ops that make up the rate, ns; of file operations, of all steps of their cycles.
+fn op_ns(workload: &Workload, clones: &[&CloneResult]) -> f64 {
+    let sum = |result: &DirectionResult| result.service.sum_ns() as f64;
+    let of_clone = |clone: &&CloneResult| -> f64 {
+        match work::operations(workload, clone) {
+            Some(_) => {
+                let steps = clone.directions.iter();
+                let steps = steps.filter(|result| result.direction != Direction::Op);
+                steps.map(sum).sum()
+            }
+            None => counted(workload, clone)
+                .map(|(_, result)| sum(result))
+                .sum(),
+        }
+    };
+    clones.iter().map(of_clone).sum()
+}
+
+/// [`Costs::waits_for`], not yet divided by the ops. A write waits for reads where the device or the page cache needs
+/// the rest of a block first; a buffered one waits for writes only if it is synchronous.
+fn waits_for(workload: &Workload, clones: &[&CloneResult]) -> [f64; 4] {
+    let mut waits = [0.0; 4];
+    for (job, result) in clones.iter().flat_map(|clone| counted(workload, clone)) {
+        let engine = job.and_then(|job| job.work.engine());
+        let synchronous = engine.is_some_and(|engine| engine.o_sync || engine.o_dsync);
+        let through_cache = job.is_none_or(work::buffered);
+        let syncs = |job: &Job| {
+            let mut cycle = job
+                .work
+                .file_operations()
+                .into_iter()
+                .flat_map(|it| &it.cycle);
+            cycle.any(|step| matches!(step.action, Action::Sync | Action::SyncFolder))
+        };
+        let kinds = match result.direction {
+            Direction::Read => [true, false, false, false],
+            Direction::Trim => [false, false, true, false],
+            Direction::Op => [true, job.is_some_and(syncs), false, job.is_some_and(syncs)],
+            _ => [true, synchronous || !through_cache, false, synchronous],
+        };
+        for (waits, _) in waits.iter_mut().zip(kinds).filter(|(_, waits)| *waits) {
+            *waits += result.service.sum_ns() as f64;
+        }
+    }
+    waits
+}
+
+/// The steps of cycles, with their time for each op, ns.
+fn steps(workload: &Workload, clones: &[&CloneResult], ops: f64) -> Vec<(&'static str, f64)> {
+    let mut found: Vec<(&'static str, f64)> = Vec::new();
+    let cycles = clones
+        .iter()
+        .filter(|it| work::operations(workload, it).is_some());
+    for result in cycles.flat_map(|clone| &clone.directions) {
+        if result.direction != Direction::Op {
+            *entry(&mut found, result.direction.name()) += result.service.sum_ns() as f64 / ops;
+        }
+    }
+    found
+}
+
+/// Adds the figures of servers and of the host.
+fn add_host(costs: &mut Costs, workload: &Workload, trial: &Trial) {
+    let (ops, span_ns) = (costs.ops, costs.seconds * 1e9);
+    let servers = crate::summary(workload, trial).servers;
+    let telemetry = measured(trial);
+    costs.servers_ns = servers_ns(&servers, span_ns, ops);
+    costs.other_cpus = other_cpus(trial, &servers).filter(|_| costs.cpu_ns.is_some());
+    costs.arc_hits = arc_hits(trial);
+    costs.cpu_quota = group(trial, |group| {
+        group.throttled_periods as f64 / group.periods.max(1) as f64
     });
-    sums.map(|result| result.service.sum_ns() as f64)
-        .sum::<f64>()
-        / ops
+    costs.memory_limit = group(trial, |group| {
+        group.memory_limit_hits.unwrap_or(0) as f64 / ops
+    });
+    costs.requests = requests(&telemetry, span_ns, ops);
+    costs.others = others(trial, &telemetry, span_ns, ops);
+    let reclaim = totals(&telemetry, SeriesKind::Reclaim);
+    let reclaim = |column| Some(reclaim.first()?.per_second(column) * span_ns / 1e9 / ops);
+    (costs.reclaims, costs.refaults) = (reclaim("stalls"), reclaim("refaults"));
+    costs.dirty_throttled = dirty_throttled(&telemetry);
+    costs.io_limit = io_limit(trial, &telemetry);
 }
 
 /// Syncs for each op, and their time. Those of file operations are steps of an op.
@@ -128,25 +223,10 @@ fn servers_ns(servers: &[iodyno_model::ServerUse], span_ns: f64, ops: f64) -> Op
     (used.count() > 0).then(|| cores * span_ns / ops)
 }
 
-/// CPU time in the kernel and in interrupts that belongs neither to the harness nor to a server.
-fn kernel_ns(trial: &Trial, ops: f64) -> Option<f64> {
-    let mut sum = 0.0;
-    for part in trial.parts.iter().filter(|part| !part.only_sampled()) {
-        let host = &part.host;
-        if host.system_ns + host.user_ns + host.idle_ns == 0 {
-            return None;
-        }
-        let servers: u64 = host.servers.iter().map(|server| server.system_ns).sum();
-        let own = host.harness_system_ns.saturating_add(servers);
-        sum += host.system_ns.saturating_add(host.irq_ns) as f64 - own as f64;
-    }
-    Some(sum.max(0.0) / ops)
-}
-
-/// CPUs of the hosts that did I/O.
-fn cores(trial: &Trial, figures: &iodyno_model::Summary) -> Option<HostCores> {
-    let mut sum = HostCores::default();
-    for part in trial.parts.iter().filter(|part| !part.only_sampled()) {
+/// CPUs of the hosts that did I/O: used by others than harness and servers, and stolen.
+fn other_cpus(trial: &Trial, servers: &[iodyno_model::ServerUse]) -> Option<(f64, f64)> {
+    let (mut others, mut stolen) = (0.0, 0.0);
+    for part in working(trial) {
         let host = &part.host;
         let span = host.span_ns as f64;
         if span <= 0.0 || host.user_ns + host.system_ns + host.idle_ns == 0 {
@@ -154,13 +234,11 @@ fn cores(trial: &Trial, figures: &iodyno_model::Summary) -> Option<HostCores> {
         }
         let harness = host.harness_user_ns + host.harness_system_ns;
         let busy = (host.user_ns + host.system_ns + host.irq_ns) as f64;
-        sum.busy += busy / span;
-        sum.others += (busy - harness as f64) / span;
-        sum.stolen += host.steal_ns as f64 / span;
+        others += (busy - harness as f64) / span;
+        stolen += host.steal_ns as f64 / span;
     }
-    let servers: f64 = figures.servers.iter().map(|server| server.cores()).sum();
-    sum.others = (sum.others - servers).max(0.0);
-    Some(sum)
+    let servers: f64 = servers.iter().map(|server| server.cores()).sum();
+    Some(((others - servers).max(0.0), stolen))
 }
 
 /// The devices directly below the targets of a part.
@@ -219,11 +297,7 @@ fn device_costs<'a>(
             for kind in 0..3 {
                 sum.bytes[kind] += per_op(device.bytes[kind]);
             }
-            for kind in 0..2 {
-                sum.merges[kind] += per_op(device.merges[kind]);
-            }
             busy.push(device.busy_ms as f64 / span_ms);
-            sum.busy = sum.busy.max(device.busy_ms as f64 / span_ms).min(1.0);
             sum.in_flight += device.queue_ms as f64 / span_ms;
         }
     }
@@ -272,7 +346,6 @@ impl Simulated {
                 times.0 += (disk.pending_ns[kind] as f64 - service) / ops;
                 times.1 += service / ops;
             }
-            devices.merges[0] += requests.saturating_sub(disk.commands) as f64 / ops;
             let pending: u64 = disk.pending_ns.iter().sum();
             devices.in_flight += pending as f64 / disk.span_ns as f64;
             moves += disk.moves as f64 / ops;
@@ -281,7 +354,6 @@ impl Simulated {
         let busy: Vec<f64> = busy
             .map(|disk| disk.busy_ns as f64 / disk.span_ns as f64)
             .collect();
-        devices.busy = busy.iter().copied().fold(0.0, f64::max).min(1.0);
         devices.busiest = busiest(&busy);
         Some(Simulated {
             devices,
@@ -294,14 +366,17 @@ impl Simulated {
 /// The traced times of the lowest devices.
 fn traced(trial: &Trial, ops: f64) -> Option<[(f64, f64); 4]> {
     let mut sum = [(0.0, 0.0); 4];
-    for part in trial.parts.iter().filter(|part| !part.only_sampled()) {
+    for part in working(trial) {
         let lowest = devices::lowest(part);
         let times = part.host.device_times.as_ref()?;
         let own = times.iter();
         let own = own.filter(|times| lowest.contains(&times.device.as_str()));
         let mut any = false;
         for times in own {
-            let Some(kind) = KINDS.iter().position(|kind| *kind == times.direction) else {
+            let Some(kind) = REQUEST_KINDS
+                .iter()
+                .position(|kind| *kind == times.direction)
+            else {
                 continue;
             };
             any = true;
@@ -325,15 +400,13 @@ fn requests(telemetry: &Telemetry, span_ns: f64, ops: f64) -> Option<RequestCost
     let per_op = |column| all.per_second(column) * span_ns / 1e9 / ops;
     (requests > 0.0).then(|| RequestCosts {
         count: per_op("requests"),
-        inline: all.count("inline") as f64 / requests,
-        batch: requests / all.count("batches").max(1) as f64,
         queueing_ns: per_op("queueing_time"),
         service_ns: per_op("service_time"),
     })
 }
 
 fn arc_hits(trial: &Trial) -> Option<f64> {
-    let parts = trial.parts.iter().filter(|part| !part.only_sampled());
+    let parts = working(trial);
     let counts = parts.filter_map(|part| part.host.arc_hits);
     let (hits, misses) = counts.fold((0, 0), |sum, (hits, misses)| (sum.0 + hits, sum.1 + misses));
     let on_zfs = devices_are_of_zfs(trial);
@@ -348,73 +421,31 @@ fn devices_are_of_zfs(trial: &Trial) -> bool {
 /// A figure of the control groups: the largest of all parts; 0 without limits. `None` in virtual time, which has no
 /// host.
 fn group(trial: &Trial, of: impl Fn(&iodyno_model::ControlGroupUse) -> f64) -> Option<f64> {
-    let parts = trial.parts.iter().filter(|part| !part.only_sampled());
+    let parts = working(trial);
     let parts = parts.filter(|part| part.host.span_ns > 0);
     let figures = parts.map(|part| part.host.control_group.as_ref().map_or(0.0, &of));
     figures.reduce(f64::max)
 }
 
-/// What only the samples tell.
-#[derive(Default)]
-struct Host {
-    others: Option<[f64; 2]>,
-    interrupts: Option<f64>,
-    busiest_cpu: Option<f64>,
-    switches: Option<f64>,
-    reclaims: Option<f64>,
-    refaults: Option<f64>,
-    dirty_throttled: Option<f64>,
-    io_limit: Option<f64>,
-}
-
-impl Host {
-    fn of(trial: &Trial, telemetry: &Telemetry, span_ns: f64, ops: f64) -> Host {
-        let per_op = |rate: f64| rate * span_ns / 1e9 / ops;
-        let mut host = Host::default();
-        let covered = |kind| -> f64 {
-            let samples = telemetry.of(kind);
-            samples.map(|(_, sample)| sample.span_ns as f64).sum()
-        };
-        let others_ns = covered(SeriesKind::Others);
-        let gaps = trial.telemetry.gaps.iter();
-        let unread = gaps.filter(|gap| gap.kind == SeriesKind::Others).count() > 0;
-        if others_ns > 0.0 {
-            let of_all = totals(telemetry, SeriesKind::Others);
-            let moved = |column: &str| -> f64 {
-                let counts = of_all.iter().map(|process| process.count(column) as f64);
-                per_op(counts.sum::<f64>() * 1e9 / others_ns)
-            };
-            host.others = Some([moved("read_bytes"), moved("written_bytes")]);
-        } else if covered(SeriesKind::Disk) > 0.0 && !unread {
-            // Only processes with I/O have rows.
-            host.others = Some([0.0; 2]);
-        }
-        if covered(SeriesKind::Interrupts) > 0.0 {
-            let sources = totals(telemetry, SeriesKind::Interrupts);
-            let mut cpus: std::collections::BTreeMap<&str, u64> = Default::default();
-            let mut rate = 0.0;
-            for source in &sources {
-                for (cpu, count) in source.counts() {
-                    *cpus.entry(cpu).or_default() += count;
-                    rate += count as f64 * 1e9 / source.span_ns.max(1) as f64;
-                }
-            }
-            let all: u64 = crate::series::sum(cpus.values().copied());
-            host.interrupts = Some(per_op(rate));
-            let most = cpus.values().copied().max().unwrap_or(0);
-            host.busiest_cpu = (all > 0).then(|| most as f64 / all as f64);
-        }
-        let load = totals(telemetry, SeriesKind::Load);
-        host.switches = load.first().map(|load| per_op(load.per_second("switches")));
-        let reclaim = totals(telemetry, SeriesKind::Reclaim);
-        if let Some(reclaim) = reclaim.first() {
-            host.reclaims = Some(per_op(reclaim.per_second("stalls")));
-            host.refaults = Some(per_op(reclaim.per_second("refaults")));
-        }
-        host.dirty_throttled = dirty_throttled(telemetry);
-        host.io_limit = io_limit(trial, telemetry);
-        host
+/// Bytes that other processes read and wrote for each op.
+fn others(trial: &Trial, telemetry: &Telemetry, span_ns: f64, ops: f64) -> Option<[f64; 2]> {
+    let covered = |kind| -> f64 {
+        let samples = telemetry.of(kind);
+        samples.map(|(_, sample)| sample.span_ns as f64).sum()
+    };
+    let others_ns = covered(SeriesKind::Others);
+    let mut gaps = trial.telemetry.gaps.iter();
+    let unread = gaps.any(|gap| gap.kind == SeriesKind::Others);
+    if others_ns == 0.0 {
+        // Only processes with I/O have rows.
+        return (covered(SeriesKind::Disk) > 0.0 && !unread).then_some([0.0; 2]);
     }
+    let of_all = totals(telemetry, SeriesKind::Others);
+    let moved = |column: &str| -> f64 {
+        let counts = of_all.iter().map(|process| process.count(column) as f64);
+        counts.sum::<f64>() / others_ns * span_ns / ops
+    };
+    Some([moved("read_bytes"), moved("written_bytes")])
 }
 
 /// The share of the samples in which writers wait, by the rule of the finding.

@@ -1,11 +1,18 @@
-//! What most members of a family of workloads have in common, if it acts in the direction of the family's ratio.
+//! What the members of a family of workloads have in common.
 
-use iodyno_model::{
-    Cause, CommonReason, Comparison, Explained, ExplainedFamily, Observation, Term,
-};
+use iodyno_model::{Comparison, Explained, ExplainedFamily, Observation, Stack, StackOf, TimePart};
 
-/// The families of a comparison by each row's first metric; `explained` has their members.
-pub(super) fn families(comparison: &Comparison, explained: &[Explained]) -> Vec<ExplainedFamily> {
+use super::causes::is_same;
+use super::difference::Sides;
+use super::stack::Form;
+use super::{Parts, TwoSplits, per_trial};
+
+/// The families of a comparison by each row's first metric; `explained` has their members, `sides` their trials.
+pub(super) fn families(
+    comparison: &Comparison,
+    explained: &[Explained],
+    sides: &[Option<Sides>],
+) -> Vec<ExplainedFamily> {
     let mut dimensions = comparison.question.rows.iter();
     let Some(place) = dimensions.position(|row| row == Observation::WORKLOAD) else {
         return Vec::new();
@@ -20,71 +27,93 @@ pub(super) fn families(comparison: &Comparison, explained: &[Explained]) -> Vec<
             {
                 continue;
             }
-            let members: Vec<&Explained> = (cell.members.iter())
-                .filter_map(|member| {
-                    let mut name = row.name.clone();
-                    *name.get_mut(place)? = member.workload.clone();
-                    let mut all = explained.iter();
-                    all.find(|it| it.row == name && it.columns == columns)
-                })
-                .collect();
+            let of_member = |workload: &String| {
+                let mut name = row.name.clone();
+                *name.get_mut(place)? = workload.clone();
+                let mut all = explained.iter().zip(sides);
+                all.find(|(it, _)| it.row == name && it.columns == columns)
+            };
+            let members = cell.members.iter();
+            let members: Vec<_> = members.filter_map(|it| of_member(&it.workload)).collect();
+            let trials: Option<Vec<&Sides>> = members.iter().map(|(_, it)| it.as_ref()).collect();
+            let members: Vec<&Explained> = members.into_iter().map(|(it, _)| it).collect();
+            let (most, own) = common(&members);
+            let same = |cause: &&iodyno_model::Cause| {
+                own.iter()
+                    .all(|it| causes(it).any(|other| is_same(other, cause)))
+            };
             found.push(ExplainedFamily {
                 row: row.name.clone(),
-                columns,
                 metric: row.metric.clone(),
                 ratio: cell.ratio,
                 verdict: cell.verdict.clone(),
                 by_numbers: cell.by_numbers.clone(),
                 members: members.iter().map(|member| member.row.clone()).collect(),
-                common: common(&members).filter(|common| {
-                    let ratio = cell.ratio;
-                    ratio.is_none_or(|ratio| (ratio.value > 1.0) == (common.factor > 1.0))
-                }),
+                stack: trials.and_then(|trials| together(&trials)),
+                most,
+                causes: own
+                    .first()
+                    .map_or(Vec::new(), |it| causes(it).filter(same).cloned().collect()),
+                columns,
             });
         }
     }
     found
 }
 
-/// The first reason that more members have than any other, with its direction.
-fn common(members: &[&Explained]) -> Option<CommonReason> {
-    let first = |member: &Explained| -> Option<Term> {
-        let told = member.explained.is_some() && !member.is_unexplained();
-        member.reasons().next().filter(|_| told).cloned()
-    };
-    let firsts: Vec<(&Explained, Term)> = (members.iter())
-        .filter_map(|member| Some((*member, first(member)?)))
-        .collect();
-    let like = |one: &Term, other: &Term| {
-        one.contrast.name == other.contrast.name
-            && (one.factor.value > 1.0) == (other.factor.value > 1.0)
-    };
-    let alike = |term: &Term| firsts.iter().filter(|(_, other)| like(term, other)).count();
-    let most = firsts.iter().map(|(_, term)| alike(term)).max()?;
-    let (_, term) = firsts.iter().find(|(_, term)| alike(term) == most)?;
-    if most < 2 {
-        return None;
-    }
-    let agreeing = || firsts.iter().filter(|(_, other)| like(term, other));
-    let logs: f64 = agreeing().map(|(_, term)| term.factor.value.ln()).sum();
-    let of_all = |cause: &&Cause| {
-        agreeing().all(|(_, other)| other.causes.iter().any(|it| is_same(it, cause)))
-    };
-    Some(CommonReason {
-        words: term.contrast.words.clone(),
-        rows: agreeing().map(|(member, _)| member.row.clone()).collect(),
-        factor: (logs / most as f64).exp(),
-        too_few: agreeing()
-            .filter_map(|(member, _)| member.too_few())
-            .max_by_key(|too_few| too_few.needed.saturating_sub(too_few.n)),
-        causes: term.causes.iter().filter(of_all).cloned().collect(),
-    })
+fn causes(explained: &Explained) -> impl Iterator<Item = &iodyno_model::Cause> {
+    explained.reasons.iter().flat_map(|reasons| &reasons.causes)
 }
 
-/// Whether it is the same fact with the same values, or the same series.
-fn is_same(one: &Cause, other: &Cause) -> bool {
-    match (one, other) {
-        (Cause::Series(one), Cause::Series(other)) => one.name == other.name,
-        (one, other) => one == other,
+/// The part that makes most of the difference in more members than any other, in at least two, with their number, and
+/// these members.
+fn common<'a>(members: &[&'a Explained]) -> (Option<(TimePart, usize)>, Vec<&'a Explained>) {
+    let first = |it: &Explained| {
+        let (part, by) = *it.reasons.as_ref().ok()?.most.first()?;
+        Some((part, by > 0.0))
+    };
+    let like = |key: (TimePart, bool)| -> Vec<&'a Explained> {
+        members
+            .iter()
+            .copied()
+            .filter(|it| first(it) == Some(key))
+            .collect()
+    };
+    let keys = members.iter().filter_map(|it| first(it));
+    let most = keys.rev().max_by_key(|key| like(*key).len());
+    match most.map(|key| (key.0, like(key))) {
+        Some((part, own)) if own.len() > 1 => (Some((part, own.len())), own),
+        _ => (None, Vec::new()),
     }
+}
+
+/// The time of one op of each member, added up by rounds; `None` if their trials are not of the same number.
+fn together(members: &[&Sides]) -> Option<Stack> {
+    let first = *members.first()?;
+    let alike = |it: &&Sides| {
+        it.pairing == first.pairing
+            && it.baseline.len() == first.baseline.len()
+            && it.candidate.len() == first.candidate.len()
+    };
+    if !members.iter().all(alike) {
+        return None;
+    }
+    let all = || members.iter().flat_map(|it| it.all());
+    let form = Form::of(all().collect::<Vec<_>>().into_iter());
+    let mut sum: TwoSplits = (
+        vec![Vec::new(); first.baseline.len()],
+        vec![Vec::new(); first.candidate.len()],
+    );
+    for member in members {
+        let own = per_trial(member, form, |it| it.op);
+        sum.0
+            .iter_mut()
+            .zip(own.0)
+            .for_each(|(sum, own)| sum.extend(own));
+        sum.1
+            .iter_mut()
+            .zip(own.1)
+            .for_each(|(sum, own)| sum.extend(own));
+    }
+    Some(Parts::of(&sum, form.devices).stack(StackOf::Op, first))
 }

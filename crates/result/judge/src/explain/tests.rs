@@ -1,8 +1,8 @@
 //! Explanations of made-up trials.
 
 use iodyno_model::{
-    Cause, Change, Costs, DeviceCosts, Explained, FactClass, Metric, Observation, Question,
-    SeriesKind, Verdict,
+    Cause, Certainty, Costs, DeviceCosts, Explained, Explanation, FactClass, Metric, Observation,
+    Question, Reasons, SeriesKind, Stack, StackOf, TimePart, Verdict,
 };
 
 use super::explain;
@@ -16,14 +16,11 @@ fn reads() -> Costs {
         requests: [1.0, 0.0, 0.0, 0.0],
         bytes: [4096.0, 0.0, 0.0],
         ns: [80_000.0, 0.0, 0.0, 0.0],
-        busy: 0.8,
         in_flight: 0.8,
         ..DeviceCosts::default()
     };
     Costs {
         seconds: 10.0,
-        workers: 1.0,
-        depth: 1.0,
         one_at_a_time: true,
         direct: true,
         bytes: [4096.0, 0.0, 0.0],
@@ -31,8 +28,6 @@ fn reads() -> Costs {
         delay_ns: Some(0.0),
         top: Some(device),
         lowest: Some(device),
-        interrupts: Some(1.0),
-        regimes: 1.0,
         ..Costs::default()
     }
     .taking(100_000.0)
@@ -43,36 +38,34 @@ trait Taking {
 }
 
 impl Taking for Costs {
-    /// Ops of this time, one after the other.
+    /// Reads of this time, one after the other by one worker.
     fn taking(self, op_ns: f64) -> Costs {
         let worker_ns = op_ns + self.syncs.1;
         Costs {
             op_ns,
             worker_ns,
-            ops: self.seconds * 1e9 * self.workers / worker_ns,
+            ops: self.seconds * 1e9 / worker_ns,
+            waits_for: [op_ns, 0.0, 0.0, 0.0],
             ..self
         }
     }
 }
 
-/// Ten rounds of both sides, each a little faster or slower than these costs.
+const ROUNDS: u32 = 12;
+
+/// Twelve rounds of both sides, each a little slower than these costs.
 fn sides(baseline: &Costs, candidate: &Costs) -> (Vec<Observation>, Vec<Option<Costs>>) {
     let (mut trials, mut costs) = (Vec::new(), Vec::new());
-    for (name, own) in [("a", baseline), ("b", candidate)] {
-        let scales = (0..ROUNDS).map(|round| 1.0 + 0.002 * f64::from(round * 7 % 10));
+    for (name, own, step) in [("a", baseline, 7), ("b", candidate, 3)] {
+        let scales = (0..ROUNDS).map(|round| 1.0 + 0.002 * f64::from(round * step % 10));
         let scaled: Vec<Costs> = scales.map(|scale| slowed(own, scale)).collect();
         let rate = |costs: &Costs| costs.ops / costs.seconds;
-        trials.extend(rounds(
-            name,
-            "w",
-            &scaled.iter().map(rate).collect::<Vec<_>>(),
-        ));
+        let rates: Vec<f64> = scaled.iter().map(rate).collect();
+        trials.extend(rounds(name, "w", &rates));
         costs.extend(scaled.into_iter().map(Some));
     }
     (trials, costs)
 }
-
-const ROUNDS: u32 = 12;
 
 /// All times longer by a factor.
 fn slowed(costs: &Costs, scale: f64) -> Costs {
@@ -83,19 +76,23 @@ fn slowed(costs: &Costs, scale: f64) -> Costs {
     Costs {
         op_ns: costs.op_ns * scale,
         worker_ns: costs.worker_ns * scale,
+        waits_for: costs.waits_for.map(|ns| ns * scale),
         ops: costs.ops / scale,
         syncs: (costs.syncs.0, costs.syncs.1 * scale),
         cpu_ns: costs
             .cpu_ns
-            .map(|(user, system)| (user * scale, system * scale)),
+            .map(|(user, kernel)| (user * scale, kernel * scale)),
         delay_ns: costs.delay_ns.map(|ns| ns * scale),
         top: costs.top.map(device),
         lowest: costs.lowest.map(device),
+        jobs: costs.jobs.iter().map(|job| slowed(job, scale)).collect(),
         ..costs.clone()
     }
 }
 
-fn of(trials: &(Vec<Observation>, Vec<Option<Costs>>)) -> Explained {
+type Trials = (Vec<Observation>, Vec<Option<Costs>>);
+
+fn of(trials: &Trials) -> Explained {
     let found = explain("test", &trials.0, &trials.1, &Question::default()).unwrap();
     let [only] = found.comparisons.as_slice() else {
         panic!("{found:#?}");
@@ -103,29 +100,49 @@ fn of(trials: &(Vec<Observation>, Vec<Option<Costs>>)) -> Explained {
     only.clone()
 }
 
-fn explained(baseline: &Costs, candidate: &Costs) -> Explained {
-    of(&sides(baseline, candidate))
+fn explained(baseline: &Costs, candidate: &Costs) -> Reasons {
+    of(&sides(baseline, candidate)).reasons.unwrap()
 }
 
-/// The name of the first term and its share in percent.
-fn first(explained: &Explained) -> (&str, f64) {
-    let term = explained.reasons().next();
-    let term = term.unwrap_or_else(|| panic!("{explained:#?}"));
-    (
-        term.contrast.name.as_str(),
-        (term.share.unwrap() * 100.0).round(),
-    )
+/// The part that is named first.
+fn first(reasons: &Reasons) -> Option<TimePart> {
+    reasons.most.first().map(|(part, _)| *part)
 }
 
-fn factors_add_up(explained: &Explained) {
-    let sum: f64 = explained
-        .terms
-        .iter()
-        .map(|term| term.factor.value.ln())
-        .sum();
-    let ratio = explained.ratio.unwrap().value.ln();
-    // Terms below the threshold are left out.
-    assert!((sum - ratio).abs() < 0.02, "{sum} {ratio} {explained:#?}");
+/// The means of a part on both sides, in whole µs.
+fn micros(stack: &Stack, part: TimePart) -> (i64, i64) {
+    let own = stack.parts.iter().find(|(own, _)| *own == part);
+    let (one, other) = own
+        .unwrap_or_else(|| panic!("{part:?} in {stack:#?}"))
+        .1
+        .sides;
+    ((one / 1e3).round() as i64, (other / 1e3).round() as i64)
+}
+
+fn names(causes: &[Cause]) -> Vec<&str> {
+    fn name(cause: &Cause) -> &str {
+        match cause {
+            Cause::Fact { name, .. } => name,
+            Cause::Series(quantity) => quantity.name,
+        }
+    }
+    causes.iter().map(name).collect()
+}
+
+fn adds_up(stack: &Stack) {
+    let sum = |of: fn(&iodyno_model::Quantity) -> f64| {
+        stack.parts.iter().map(|(_, it)| of(it)).sum::<f64>()
+    };
+    for (sum, whole) in [
+        (sum(|it| it.sides.0), stack.whole.sides.0),
+        (sum(|it| it.sides.1), stack.whole.sides.1),
+        (sum(|it| it.difference.value), stack.whole.difference.value),
+    ] {
+        assert!(
+            (sum - whole).abs() < 1e-6 * whole.abs().max(1.0),
+            "{sum} {whole}"
+        );
+    }
 }
 
 fn with_device(costs: Costs, change: impl Fn(&mut DeviceCosts)) -> Costs {
@@ -138,13 +155,28 @@ fn with_device(costs: Costs, change: impl Fn(&mut DeviceCosts)) -> Costs {
     }
 }
 
+fn slow_device() -> Costs {
+    with_device(reads(), |device| device.ns[0] = 240_000.0).taking(260_000.0)
+}
+
 #[test]
-fn a_slower_device_is_named_by_the_time_of_a_request() {
-    let slower = with_device(reads(), |device| device.ns[0] = 240_000.0).taking(260_000.0);
-    let found = explained(&reads(), &slower);
-    assert_eq!(first(&found), ("read_await", 100.0));
-    factors_add_up(&found);
-    assert!(!found.is_unexplained());
+fn a_slower_device_is_the_part_of_the_difference() {
+    let found = explained(&reads(), &slow_device());
+    assert_eq!(found.most.len(), 1);
+    assert_eq!(first(&found), Some(TimePart::Device));
+    let stack = &found.stacks[0];
+    adds_up(stack);
+    // The trials are 0.9 % slower than these costs on average.
+    assert_eq!(micros(stack, TimePart::Device), (81, 242));
+    assert_eq!(micros(stack, TimePart::KernelCpu), (8, 8));
+    assert_eq!(micros(stack, TimePart::Unknown), (10, 10));
+    assert_eq!(stack.parts[0].1.certainty, Certainty::Certain);
+    assert!((found.in_flight.sides.0 - 1.0).abs() < 1e-9);
+    let by_little = found.in_flight.sides.1 / found.rate.sides.1 * 1e9;
+    assert!(
+        (by_little / found.time.sides.1 - 1.0).abs() < 1e-3,
+        "{by_little}"
+    );
 }
 
 #[test]
@@ -161,238 +193,293 @@ fn traced_requests_are_split_into_queue_and_device() {
     };
     let baseline = traced(20_000.0, 60_000.0, 100_000.0);
     for (candidate, expected) in [
-        (traced(180_000.0, 60_000.0, 260_000.0), "read_queue_await"),
-        (traced(20_000.0, 220_000.0, 260_000.0), "read_service_await"),
+        (traced(180_000.0, 60_000.0, 260_000.0), TimePart::Queue),
+        (traced(20_000.0, 220_000.0, 260_000.0), TimePart::Device),
     ] {
         let found = explained(&baseline, &candidate);
-        assert_eq!(first(&found), (expected, 100.0));
-        factors_add_up(&found);
+        assert_eq!(first(&found), Some(expected));
+        adds_up(&found.stacks[0]);
     }
     // Without the trace of one side, requests are not told apart.
-    let untraced = with_device(reads(), |device| device.ns[0] = 240_000.0).taking(260_000.0);
     assert_eq!(
-        first(&explained(&baseline, &untraced)),
-        ("read_await", 100.0)
+        first(&explained(&baseline, &slow_device())),
+        Some(TimePart::Device)
     );
 }
 
 #[test]
-fn more_bytes_at_the_devices_are_named_if_a_byte_takes_as_long_as_before() {
-    let more = with_device(reads(), |device| {
-        // Three times as many bytes in requests three times as large.
-        device.bytes[0] = 3.0 * 4096.0;
-        device.ns[0] = 240_000.0;
-    });
-    let found = explained(&reads(), &more.taking(260_000.0));
-    assert_eq!(first(&found), ("read_amplification", 100.0));
-    factors_add_up(&found);
-}
-
-#[test]
-fn more_requests_are_named_if_each_takes_as_long_as_before() {
-    let more = with_device(reads(), |device| {
-        device.requests[0] = 3.0;
-        // Small ones.
-        device.bytes[0] = 4096.0;
-        device.ns[0] = 240_000.0;
-    });
-    let found = explained(&reads(), &more.taking(260_000.0));
-    assert_eq!(first(&found), ("read_requests", 100.0));
-    factors_add_up(&found);
-}
-
-#[test]
-fn cpu_time_and_waits_for_a_cpu_are_parts_of_the_time() {
+fn the_cpu_of_a_worker_with_one_op_in_flight_is_a_part_of_the_time() {
     let mut busy = reads();
     busy.cpu_ns = Some((2_000.0, 108_000.0));
-    let found = explained(&reads(), &busy.taking(200_000.0));
-    assert_eq!(first(&found), ("worker_kernel_cpu", 100.0));
+    assert_eq!(
+        first(&explained(&reads(), &busy.taking(200_000.0))),
+        Some(TimePart::KernelCpu)
+    );
     let mut waiting = reads();
     waiting.delay_ns = Some(300_000.0);
     let found = explained(&reads(), &waiting.taking(400_000.0));
-    assert_eq!(first(&found), ("wait_for_cpu", 100.0));
-    factors_add_up(&found);
+    assert_eq!(first(&found), Some(TimePart::CpuWait));
+    adds_up(&found.stacks[0]);
 }
 
 #[test]
-fn a_cache_is_named_by_the_requests_that_do_not_reach_the_device() {
-    let mut cached = with_device(reads(), |device| {
-        *device = DeviceCosts::default();
-    });
-    cached.cpu_ns = Some((1_000.0, 3_000.0));
-    let found = explained(&reads(), &cached.taking(5_000.0));
-    let (name, share) = first(&found);
-    assert_eq!(name, "device_read_time");
-    assert!(share > 80.0, "{share}");
-    factors_add_up(&found);
-}
-
-#[test]
-fn syncs_of_one_side_are_a_part_of_their_own() {
-    let mut synced = reads();
-    synced.syncs = (1.0, 900_000.0);
-    let found = explained(&reads(), &synced.taking(100_000.0));
-    assert_eq!(first(&found), ("time_in_syncs", 100.0));
-    factors_add_up(&found);
-}
-
-#[test]
-fn more_workers_and_more_ops_in_flight_are_factors() {
-    let mut more = reads();
-    (more.workers, more.depth) = (4.0, 4.0);
-    let found = explained(&reads(), &more.taking(100_000.0));
-    assert_eq!(first(&found), ("workers", 100.0));
-    // Four ops in flight by one worker, which take as long as one did: only the overlap differs.
-    let mut deeper = Costs {
-        one_at_a_time: false,
-        depth: 4.0,
+fn the_cpu_of_a_worker_between_two_ops_is_not_in_their_time() {
+    let costs = Costs {
+        worker_ns: 150_000.0,
+        cpu_ns: Some((52_000.0, 8_000.0)),
         ..reads()
     };
-    deeper.op_ns = 100_000.0;
-    deeper.worker_ns = 25_000.0;
-    deeper.ops = deeper.seconds * 1e9 / deeper.worker_ns;
-    let found = explained(&reads(), &deeper);
-    let (name, share) = first(&found);
-    assert_eq!(name, "requests_in_parallel");
-    assert!(share > 80.0, "{share} {found:#?}");
-    factors_add_up(&found);
+    let found = explained(&costs, &slow_device());
+    assert_eq!(micros(&found.stacks[0], TimePart::UserCpu), (2, 2));
+    assert_eq!(micros(&found.stacks[0], TimePart::Unknown), (10, 10));
 }
 
 #[test]
-fn waits_that_nothing_explains_are_unexplained_until_a_series_differs() {
-    let waiting = reads().taking(400_000.0);
-    let found = explained(&reads(), &waiting);
-    assert!(found.is_unexplained(), "{found:#?}");
-    assert_eq!(found.terms[0].contrast.name, "other_waits");
-    assert!(found.terms[0].open && found.reasons().next().is_none());
-    factors_add_up(&found);
-
-    let mut free = reads();
-    let mut limited = waiting;
-    (free.io_limit, limited.io_limit) = (Some(0.2), Some(1.0));
-    let found = explained(&free, &limited);
-    assert_eq!(first(&found), ("other_waits", 100.0));
-    let causes = &found.terms[0].causes;
-    let named = |cause: &Cause| matches!(cause, Cause::Series(it) if it.name == "io_limit");
-    assert!(causes.iter().any(named), "{causes:?}");
+fn a_worker_that_never_sleeps_is_the_limit() {
+    let busy = |kernel: f64| Costs {
+        one_at_a_time: false,
+        op_ns: 16.0 * (kernel + 1_000.0),
+        worker_ns: kernel + 1_000.0,
+        waits_for: [16.0 * (kernel + 1_000.0), 0.0, 0.0, 0.0],
+        ops: 1e10 / (kernel + 1_000.0),
+        cpu_ns: Some((1_000.0, kernel)),
+        ..with_device(reads(), |device| device.ns[0] = 5_000.0)
+    };
+    let (mut trials, costs) = sides(&busy(4_000.0), &busy(9_000.0));
+    for trial in &mut trials {
+        let of_b = trial.dimension(Observation::CONFIGURATION) == "b";
+        let value = if of_b { "libaio" } else { "io_uring" };
+        trial.facts = vec![fact(FactClass::Workload, "engine", value)];
+    }
+    let found = of(&(trials, costs)).reasons.unwrap();
+    assert_eq!(found.worker_limited, (true, true));
+    let shares: f64 = found.worker.iter().map(|(_, it)| it.sides.0).sum();
+    assert!((shares - 100.0).abs() < 1e-6);
+    assert_eq!(names(&found.causes), ["engine"]);
 }
 
 #[test]
-fn where_both_sides_use_up_a_limit_what_is_limited_tells_the_ratio() {
-    let limited = |bytes: f64, op_ns: f64| {
-        let costs = with_device(reads(), |device| device.bytes[0] = bytes);
+fn several_ops_in_flight_have_the_cpu_of_the_worker_beside_their_time() {
+    // 16 ops in flight by one worker, of which each takes three times as long.
+    let deep = Costs {
+        one_at_a_time: false,
+        op_ns: 300_000.0,
+        waits_for: [300_000.0, 0.0, 0.0, 0.0],
+        worker_ns: 300_000.0 / 16.0,
+        ops: 1e10 * 16.0 / 300_000.0,
+        ..with_device(reads(), |device| device.ns[0] = 250_000.0)
+    };
+    let (mut trials, costs) = sides(&reads(), &deep);
+    for trial in &mut trials {
+        let of_b = trial.dimension(Observation::CONFIGURATION) == "b";
+        trial.facts = vec![fact(
+            FactClass::Workload,
+            "depth",
+            if of_b { "16" } else { "1" },
+        )];
+    }
+    let found = of(&(trials, costs)).reasons.unwrap();
+    assert!((found.in_flight.sides.1 - 16.0).abs() < 1e-6);
+    assert_eq!(found.stacks[0].parts.len(), 2);
+    assert_eq!(micros(&found.stacks[0], TimePart::Above), (20, 50));
+    assert_eq!(found.worker.len(), 4);
+    // The ops are slower and the candidate is faster: no part of their time is the reason.
+    assert!(found.most.is_empty() && !found.noise);
+    assert_eq!(names(&found.causes), ["depth"]);
+}
+
+#[test]
+fn a_cache_is_named_by_the_time_at_the_device() {
+    let mut cached = with_device(reads(), |device| *device = DeviceCosts::default());
+    cached.cpu_ns = Some((1_000.0, 3_000.0));
+    let found = explained(&reads(), &cached.taking(5_000.0));
+    assert_eq!(first(&found), Some(TimePart::Device));
+    adds_up(&found.stacks[0]);
+}
+
+#[test]
+fn syncs_are_parts_of_the_time_of_an_op_and_have_a_stack_of_their_own() {
+    let writes = |syncs: f64, sync_ns: f64| {
+        let costs = with_device(reads(), |device| {
+            device.requests = [0.0, 2.0, 0.0, syncs];
+            device.ns = [0.0, 200_000.0, 0.0, 500_000.0 * syncs];
+        });
+        let costs = Costs {
+            direct: false,
+            syncs: (syncs, sync_ns),
+            ..costs
+        };
         Costs {
-            io_limit: Some(0.99),
-            ..costs.taking(op_ns)
+            waits_for: [5_000.0, 0.0, 0.0, 0.0],
+            ..costs.taking(5_000.0)
         }
     };
-    let found = explained(&limited(4096.0, 1_000_000.0), &limited(410.0, 190_000.0));
-    let (name, share) = first(&found);
-    assert_eq!(name, "read_amplification");
-    assert!((90.0..150.0).contains(&share), "{share}");
-    factors_add_up(&found);
+    let found = explained(&writes(0.0, 0.0), &writes(1.0, 900_000.0));
+    assert_eq!(first(&found), Some(TimePart::SyncDevice));
+    let stack = &found.stacks[0];
+    adds_up(stack);
+    assert_eq!(micros(stack, TimePart::SyncDevice), (0, 706));
+    assert_eq!(micros(stack, TimePart::SyncAbove), (0, 202));
+    // What the device wrote without anybody waiting for it.
+    let background = found
+        .stacks
+        .iter()
+        .find(|it| it.of == StackOf::Background)
+        .unwrap();
+    assert_eq!(micros(background, TimePart::Requests(1)), (202, 0));
+    // Both sides have syncs: each is shown.
+    let found = explained(&writes(0.5, 300_000.0), &writes(1.0, 900_000.0));
+    let sync = found
+        .stacks
+        .iter()
+        .find(|it| it.of == StackOf::Sync((0.5, 1.0)))
+        .unwrap();
+    adds_up(sync);
+    assert_eq!(micros(sync, TimePart::Requests(3)), (336, 504));
 }
 
 #[test]
-fn facts_are_candidates_only_beside_a_part_on_which_they_act() {
-    let slower = with_device(reads(), |device| device.ns[0] = 240_000.0).taking(260_000.0);
-    let (mut trials, costs) = sides(&reads(), &slower);
+fn read_ahead_is_in_the_background_and_not_in_the_time_of_an_op() {
+    let ahead = with_device(reads(), |device| device.ns[0] = 2_000_000.0).taking(150_000.0);
+    let found = explained(&reads(), &ahead);
+    let stack = &found.stacks[0];
+    adds_up(stack);
+    assert_eq!(micros(stack, TimePart::Device), (81, 141));
+    let background = found
+        .stacks
+        .iter()
+        .find(|it| it.of == StackOf::Background)
+        .unwrap();
+    assert_eq!(micros(background, TimePart::Requests(0)), (0, 1875));
+}
+
+#[test]
+fn the_rate_of_an_open_loop_is_given() {
+    let open = |costs: Costs| Costs {
+        scheduled: true,
+        worker_ns: 1e6,
+        ops: 10_000.0,
+        ..costs
+    };
+    let (mut trials, costs) = sides(&open(reads()), &open(slow_device()));
+    for (trial, costs) in trials.iter_mut().zip(&costs) {
+        let mean = Metric::time("read.mean");
+        trial
+            .figures
+            .push(figure(mean.clone(), costs.as_ref().unwrap().op_ns));
+        trial.primary = Some(mean);
+    }
+    let found = of(&(trials, costs)).reasons.unwrap();
+    assert!(found.rate_given);
+    assert_eq!(first(&found), Some(TimePart::Device));
+    assert!((found.rate.sides.0 / found.rate.sides.1 - 1.0).abs() < 0.02);
+}
+
+#[test]
+fn facts_are_candidates_only_if_they_act_on_a_part_that_changed() {
+    let (mut trials, costs) = sides(&reads(), &slow_device());
     for trial in &mut trials {
         let b = trial.dimension(Observation::CONFIGURATION) == "b";
-        let value = if b { "3.00 ms" } else { "0 ns" };
-        let cpus = if b { "4" } else { "2" };
         trial.facts = vec![
-            fact(FactClass::Target, "delay.read", value),
-            fact(FactClass::Workload, "cpus_allowed", cpus),
+            fact(
+                FactClass::Target,
+                "delay.read",
+                if b { "3.00 ms" } else { "0 ns" },
+            ),
+            fact(
+                FactClass::Workload,
+                "cpus_allowed",
+                if b { "4" } else { "2" },
+            ),
         ];
     }
     let found = of(&(trials, costs));
     // Another fact than the target's differs.
     assert!(matches!(found.verdict, Verdict::NotComparable { .. }));
-    assert_eq!(first(&found), ("read_await", 100.0));
-    let names = |causes: &[Cause]| -> Vec<String> {
-        let name = |cause: &Cause| match cause {
-            Cause::Fact { name, .. } => name.clone(),
-            Cause::Series(contrast) => contrast.name.clone(),
-        };
-        causes.iter().map(name).collect()
-    };
-    assert_eq!(names(&found.terms[0].causes), ["delay.read"]);
-    assert_eq!(names(&found.other_facts), ["cpus_allowed"]);
+    assert_eq!(names(&found.reasons.unwrap().causes), ["delay.read"]);
 }
 
 #[test]
-fn synchronous_writes_against_syncs_are_explained_by_the_flushes() {
-    let flushing = |flushes: f64| {
-        let costs = with_device(reads(), |device| {
-            device.requests = [0.0, 1.0, 0.0, flushes];
-            device.bytes = [0.0, 4096.0, 0.0];
-            device.ns = [0.0, 80_000.0, 0.0, 0.0];
-        });
-        Costs {
-            direct: false,
-            bytes: [0.0, 4096.0, 0.0],
-            ..costs
-        }
+fn series_are_candidates_in_the_direction_of_the_part_and_facts_that_are_clear_come_first() {
+    let with_others = |costs: Costs, bytes: f64| Costs {
+        others: Some([bytes, 0.0]),
+        ..with_device(costs, |device| device.bytes[0] = 4096.0 + bytes)
     };
-    let dsync = flushing(1.0).taking(5_400_000.0);
-    let fdatasync = Costs {
-        syncs: (1.0 / 16.0, 193_000.0),
-        ..flushing(1.0 / 16.0)
-    };
-    let (mut trials, costs) = sides(&dsync, &fdatasync.taking(12_000.0));
+    let (alone, shared) = (
+        with_others(reads(), 0.0),
+        with_others(slow_device(), 65_536.0),
+    );
+    let (mut trials, costs) = sides(&alone, &shared);
+    let found = of(&(trials.clone(), costs.clone())).reasons.unwrap();
+    assert_eq!(names(&found.causes)[0], "other_bytes");
+    // The device is slower where others do less: they are not the reason.
+    let (idle, busy) = (
+        with_others(slow_device(), 0.0),
+        with_others(reads(), 65_536.0),
+    );
+    assert!(!names(&explained(&busy, &idle).causes).contains(&"other_bytes"));
     for trial in &mut trials {
-        let of_b = trial.dimension(Observation::CONFIGURATION) == "b";
-        let value = if of_b { "fdatasync=16" } else { "O_DSYNC" };
-        trial.facts = vec![fact(FactClass::Workload, "sync", value)];
+        let b = trial.dimension(Observation::CONFIGURATION) == "b";
+        trial.facts = vec![
+            fact(FactClass::Target, "setup", if b { "fio" } else { "true" }),
+            fact(
+                FactClass::Target,
+                "scheduler",
+                if b { "bfq" } else { "none" },
+            ),
+        ];
     }
-    let found = of(&(trials, costs));
-    assert!(!found.is_unexplained(), "{found:#?}");
-    let causes = &found.reasons().next().unwrap().causes;
-    let named = |cause: &Cause| match cause {
-        Cause::Fact { name, .. } => name.clone(),
-        Cause::Series(contrast) => contrast.name.clone(),
-    };
-    let named: Vec<String> = causes.iter().map(named).collect();
-    assert_eq!(named, ["device_flushes", "sync"]);
+    let found = of(&(trials, costs)).reasons.unwrap();
+    assert_eq!(names(&found.causes)[..2], ["scheduler", "other_bytes"]);
+    assert_eq!(found.causes.len(), 3);
 }
 
 #[test]
-fn exchanged_sides_have_inverse_factors_and_the_same_shares() {
-    let slower = with_device(reads(), |device| {
-        device.requests[0] = 2.0;
-        device.bytes[0] = 8192.0;
-        device.ns[0] = 300_000.0;
-    });
-    let mut slower = slower.taking(350_000.0);
+fn exchanged_sides_have_the_opposite_differences_and_the_same_parts() {
+    let mut slower = slow_device();
     slower.cpu_ns = Some((3_000.0, 20_000.0));
     let (there, back) = (explained(&reads(), &slower), explained(&slower, &reads()));
-    assert!((there.ratio.unwrap().value * back.ratio.unwrap().value - 1.0).abs() < 1e-9);
-    assert_eq!(there.terms.len(), back.terms.len());
-    for term in &there.terms {
-        let name = &term.contrast.name;
-        let mut others = back.terms.iter();
-        let other = others.find(|it| it.contrast.name == *name);
-        let other = other.unwrap_or_else(|| panic!("{name}"));
-        assert!(
-            (term.factor.value * other.factor.value - 1.0).abs() < 1e-9,
-            "{name}"
+    // The sides have different noise, which is exchanged as well.
+    assert_eq!(first(&there), first(&back));
+    let both = there.stacks[0].parts.iter().zip(&back.stacks[0].parts);
+    for ((part, one), (same, other)) in both {
+        assert_eq!(part, same);
+        assert_eq!(one.certainty, other.certainty, "{part:?}");
+        assert_eq!(
+            one.difference.value > 0.0,
+            other.difference.value < 0.0,
+            "{part:?}"
         );
-        assert!(
-            (term.share.unwrap() - other.share.unwrap()).abs() < 1e-9,
-            "{name}"
-        );
-        let swapped = (other.contrast.medians.1, other.contrast.medians.0);
-        assert_eq!(term.contrast.medians, swapped, "{name}");
     }
 }
 
 #[test]
 fn equal_sides_have_nothing_to_explain() {
-    let found = explained(&reads(), &reads());
-    assert_eq!(found.explained, None);
+    let found = of(&sides(&reads(), &reads()));
+    assert!(!found.decided());
+    let reasons = found.reasons.unwrap();
+    assert!(reasons.most.is_empty() && reasons.causes.is_empty() && !reasons.noise);
+}
+
+#[test]
+fn parts_that_are_all_noise_are_not_named() {
+    let (trials, mut costs) = sides(&reads(), &slow_device());
+    // The device counts nothing in common with the ops.
+    for (place, costs) in costs.iter_mut().enumerate() {
+        let costs = costs.as_mut().unwrap();
+        let share = if place % 2 == 0 { 0.0 } else { 0.9 };
+        let ns = costs.op_ns * share;
+        for device in [&mut costs.top, &mut costs.lowest] {
+            device.as_mut().unwrap().ns[0] = ns;
+        }
+    }
+    let odd = |place: usize| place % 2 == 1;
+    for place in (0..costs.len()).filter(|place| odd(*place)) {
+        costs[place].as_mut().unwrap().cpu_ns = Some((0.0, 0.0));
+    }
+    let found = of(&(trials, costs)).reasons.unwrap();
     assert!(
-        found.terms.is_empty() && found.series.is_empty(),
+        found.noise || first(&found).is_some_and(|part| part == TimePart::Unknown),
         "{found:#?}"
     );
 }
@@ -405,10 +492,8 @@ fn traced_and_untraced_trials_are_not_explained() {
             trial.facts = vec![fact(FactClass::Host, "requests traced", "yes")];
         }
     }
-    let found = of(&(trials, costs));
-    let why = found.without.unwrap();
+    let why = of(&(trials, costs)).reasons.unwrap_err();
     assert!(why.contains("--trace block"), "{why}");
-    assert!(found.terms.is_empty());
 }
 
 #[test]
@@ -419,8 +504,7 @@ fn imported_trials_name_what_they_lack() {
         .flat_map(|name| imported(name, "w", &values))
         .collect();
     let costs = vec![None; trials.len()];
-    let found = of(&(trials, costs));
-    let why = found.without.unwrap();
+    let why = of(&(trials, costs)).reasons.unwrap_err();
     assert!(
         why.contains("imported") && why.contains("telemetry"),
         "{why}"
@@ -428,80 +512,108 @@ fn imported_trials_name_what_they_lack() {
 }
 
 #[test]
-fn a_latency_is_split_like_the_time_of_an_op() {
-    let slower = with_device(reads(), |device| device.ns[0] = 240_000.0).taking(260_000.0);
-    let (mut trials, costs) = sides(&reads(), &slower);
+fn without_counters_of_a_side_the_rest_is_named_and_what_is_missing() {
+    let mut uncounted = reads().taking(400_000.0);
+    (uncounted.top, uncounted.lowest) = (None, None);
+    let found = of(&sides(&reads(), &uncounted));
+    assert!(
+        found
+            .lacking
+            .iter()
+            .any(|it| it.contains("device counters")),
+        "{:?}",
+        found.lacking
+    );
+    let reasons = found.reasons.unwrap();
+    assert_eq!(first(&reasons), Some(TimePart::Unknown));
+    adds_up(&reasons.stacks[0]);
+    let (_, unknown) = reasons.stacks[0].parts.last().unwrap();
+    assert_eq!(unknown.words, "asleep, at the device or elsewhere");
+    // Without CPU times, the rest is all of it.
+    let short = |costs: Costs| Costs {
+        cpu_ns: None,
+        delay_ns: None,
+        ..costs
+    };
+    let found = of(&sides(&short(reads()), &short(uncounted)));
+    let reasons = found.reasons.unwrap();
+    assert_eq!(reasons.stacks[0].parts.len(), 1);
+    assert!(reasons.worker.is_empty());
+}
+
+#[test]
+fn trials_of_separate_runs_are_at_most_likely() {
+    let (trials, costs) = sides(&reads(), &slow_device());
+    let unpaired: Vec<Observation> = trials
+        .iter()
+        .map(|trial| {
+            let name = trial.dimension(Observation::CONFIGURATION);
+            observation(name, "w", trial.figures[0].value)
+        })
+        .collect();
+    let found = of(&(unpaired, costs));
+    assert!(found.lacking.iter().any(|it| it.contains("common rounds")));
+    let reasons = found.reasons.unwrap();
+    let (part, quantity) = &reasons.stacks[0].parts[0];
+    assert_eq!(
+        (*part, quantity.certainty),
+        (TimePart::Device, Certainty::Likely)
+    );
+    let (low, high) = quantity.difference.interval.unwrap();
+    assert!(low < quantity.difference.value && quantity.difference.value < high);
+}
+
+#[test]
+fn a_percentile_is_explained_by_the_mean() {
+    let (mut trials, costs) = sides(&reads(), &slow_device());
     for (trial, costs) in trials.iter_mut().zip(&costs) {
-        // The tail of both sides is twice the mean.
         let p99 = Metric::time("read.p99");
         let value = costs.as_ref().unwrap().op_ns * 2.0;
         trial.figures.push(figure(p99.clone(), value));
         trial.primary = Some(p99);
     }
-    let found = of(&(trials, costs));
-    assert_eq!(first(&found), ("read_await", 100.0));
-    factors_add_up(&found);
+    assert_eq!(
+        first(&of(&(trials, costs)).reasons.unwrap()),
+        Some(TimePart::Device)
+    );
 }
 
 #[test]
-fn the_drain_of_finite_work_is_the_rest_and_open() {
-    let (mut trials, costs) = sides(&reads(), &reads());
-    for (trial, costs) in trials.iter_mut().zip(&costs) {
-        let drains = match trial.dimension(Observation::CONFIGURATION) {
-            "b" => 3.0,
-            _ => 1.0,
+fn jobs_whose_directions_differ_have_a_stack_each() {
+    let both = |write_ns: f64| {
+        let of = |name: &str, kind: usize, op_ns: f64| {
+            let mut costs = with_device(reads(), |device| {
+                device.ns = [80_000.0, write_ns - 20_000.0, 0.0, 0.0]
+            });
+            costs = costs.taking(op_ns);
+            costs.waits_for = [0.0; 4];
+            costs.waits_for[kind] = op_ns;
+            costs.job = Some(name.to_owned());
+            costs
         };
-        let completion = Metric::time(Metric::COMPLETION);
-        let value = costs.as_ref().unwrap().seconds * 1e9 * drains;
-        trial.figures.push(figure(completion.clone(), value));
-        trial.primary = Some(completion);
-    }
-    let found = of(&(trials, costs));
-    assert!(found.is_unexplained());
-    let rest = &found.terms[0];
-    assert_eq!((rest.contrast.name.as_str(), rest.open), ("rest", true));
-}
-
-#[test]
-fn too_few_rounds_are_said_and_the_direction_of_all_counts() {
-    let slower = with_device(reads(), |device| device.ns[0] = 240_000.0).taking(260_000.0);
-    let (trials, costs) = sides(&reads(), &slower);
-    let kept = trials.into_iter().zip(costs);
-    let kept = kept.filter(|(trial, _)| trial.round.is_some_and(|round| round < 4));
-    let found = of(&kept.unzip());
-    assert!(found.rounds_needed.is_some_and(|needed| needed > 4));
-    assert_eq!(first(&found), ("read_await", 100.0));
-    assert_eq!(found.terms[0].contrast.agreeing, (4, 4));
-}
-
-#[test]
-fn quantities_that_only_one_side_has_differ_by_an_amount() {
-    let mut others = reads().taking(150_000.0);
-    // For each op, an eighth of a request of 64 KiB.
-    others.others = Some([8192.0, 0.0]);
-    let mut others = with_device(others, |device| {
-        device.requests[0] = 1.125;
-        device.bytes[0] = 12_288.0;
-        device.ns[0] = 1.125 * 130_000.0;
-    });
-    others.cpu_ns = reads().cpu_ns;
-    let mut alone = reads();
-    alone.others = Some([0.0, 0.0]);
-    let found = explained(&alone, &others);
-    assert_eq!(first(&found).0, "read_await");
-    let mut series = found.terms[0]
-        .causes
-        .iter()
-        .filter_map(|cause| match cause {
-            Cause::Series(contrast) => Some(contrast),
-            Cause::Fact { .. } => None,
-        });
-    let found = series.find(|it| it.name == "other_bytes").unwrap();
-    let Some(Change::Difference(by)) = found.change else {
-        panic!("{found:?}");
+        let jobs = vec![of("reader", 0, 100_000.0), of("writer", 1, write_ns)];
+        let mut whole = of("", 0, (100_000.0 + write_ns) / 2.0);
+        whole.job = None;
+        whole.jobs = jobs;
+        whole
     };
-    let rate = by.value / 8192.0;
-    assert!((6_000.0..7_000.0).contains(&rate), "{rate}");
+    let found = explained(&both(200_000.0), &both(600_000.0));
+    let names: Vec<_> = found
+        .stacks
+        .iter()
+        .map(|stack| stack.of.clone())
+        .take(2)
+        .collect();
+    assert_eq!(
+        names,
+        [
+            StackOf::Job("reader".to_owned()),
+            StackOf::Job("writer".to_owned())
+        ]
+    );
+    assert_eq!(micros(&found.stacks[0], TimePart::Device), (81, 81));
+    assert_eq!(micros(&found.stacks[1], TimePart::Device), (182, 585));
+    found.stacks.iter().for_each(adds_up);
 }
 
 #[test]
@@ -509,7 +621,7 @@ fn the_costs_of_a_trial_are_those_of_its_counters() {
     let (workload, trial) = crate::testing::four_clones();
     let costs = super::costs(&workload, &trial).unwrap();
     let ops = 4.0 * (692_000.0 + 230_500.0);
-    assert_eq!((costs.ops, costs.workers, costs.depth), (ops, 4.0, 64.0));
+    assert_eq!(costs.ops, ops);
     assert!((costs.worker_ns - 80e9 / ops).abs() < 1e-6);
     assert!(!costs.one_at_a_time);
     let (user, system) = costs.cpu_ns.unwrap();
@@ -517,9 +629,16 @@ fn the_costs_of_a_trial_are_those_of_its_counters() {
     let device = costs.lowest.unwrap();
     assert!((device.requests[0] - 4.0 * 692_000.0 / ops).abs() < 1e-9);
     assert!((device.ns[1] - 20_100e6 / ops).abs() < 1e-3);
-    assert_eq!(device.busy, 0.97);
+    // Reads and direct writes wait for requests of their kind, and writes for reads of the rest of a block.
+    assert!(costs.waits_for[0] >= costs.waits_for[1] && costs.waits_for[1] > 0.0);
+    assert!(
+        (costs.waits_for[0] - costs.op_ns).abs() < 1e-6,
+        "{:?}",
+        costs.waits_for
+    );
+    assert_eq!(costs.waits_for[3], 0.0);
     // Without telemetry, what is only sampled is unknown.
-    assert_eq!((costs.interrupts, costs.others), (None, None));
+    assert_eq!((costs.refaults, costs.others), (None, None));
 }
 
 #[test]
@@ -546,118 +665,35 @@ fn without_rows_of_other_processes_they_did_no_io_if_they_were_looked_for() {
 }
 
 #[test]
-fn the_requests_of_a_file_server_are_told_per_op() {
+fn the_requests_of_a_file_server_are_a_part_of_the_time() {
     let (workload, mut trial) = crate::testing::four_clones();
-    let row = |requests, inline, batches| {
+    let row = |requests| {
         vec![
             ("requests", requests),
-            ("inline", inline),
             ("queueing_time", requests * 1000),
             ("service_time", requests * 20_000),
-            ("batches", batches),
         ]
     };
-    let told = recording().seconds(SeriesKind::Requests, 3, |_| {
-        vec![("all", row(1000, 250, 100)), ("READ", row(900, 250, 0))]
+    let all = recording().seconds(SeriesKind::Requests, 3, |_| {
+        vec![("all", row(1000)), ("READ", row(900))]
     });
-    trial.telemetry = told.done();
+    trial.telemetry = all.done();
     let costs = super::costs(&workload, &trial).unwrap();
     let requests = costs.requests.unwrap();
-    assert_eq!((requests.inline, requests.batch), (0.25, 10.0));
     let per_second = requests.count * costs.ops / costs.seconds;
     assert!((per_second - 1000.0).abs() < 1e-6, "{per_second}");
     assert!((requests.service_ns / requests.count - 20_000.0).abs() < 1e-6);
-    assert!((requests.queueing_ns / requests.count - 1000.0).abs() < 1e-6);
-    // A server without requests has no shares.
-    trial.telemetry = recording()
-        .seconds(SeriesKind::Requests, 3, |_| vec![("all", row(0, 0, 0))])
-        .done();
-    assert_eq!(super::costs(&workload, &trial).unwrap().requests, None);
-}
-
-/// Trials of a family `f` of three workloads; `slow` tells which of them have a slower device on the side `b`.
-fn family(slow: [bool; 3]) -> iodyno_model::Explanation {
-    family_after(ROUNDS, slow)
-}
-
-fn family_after(rounds: u32, slow: [bool; 3]) -> iodyno_model::Explanation {
-    let slower = with_device(reads(), |device| device.ns[0] = 240_000.0).taking(260_000.0);
-    let waits = reads().taking(200_000.0);
-    let (mut trials, mut costs) = (Vec::new(), Vec::new());
-    for (name, slow) in ["one", "two", "three"].iter().zip(slow) {
-        let (mut own, own_costs) = sides(&reads(), if slow { &slower } else { &waits });
-        for trial in &mut own {
-            let dimensions = &mut trial.dimensions;
-            dimensions.insert(Observation::WORKLOAD.to_owned(), (*name).to_owned());
-            dimensions.insert(Observation::FAMILY.to_owned(), "f".to_owned());
-        }
-        trials.extend(own);
-        costs.extend(own_costs);
-    }
-    let kept = trials.into_iter().zip(costs);
-    let kept = kept.filter(|(trial, _)| trial.round.is_some_and(|round| round < rounds));
-    let (trials, costs): (Vec<_>, Vec<_>) = kept.unzip();
-    explain("test", &trials, &costs, &Question::default()).unwrap()
-}
-
-#[test]
-fn a_family_tells_the_first_reason_that_most_members_have() {
-    let found = family([true, false, true]);
-    let [family] = found.families.as_slice() else {
-        panic!("{found:#?}");
+    let serving = Costs {
+        requests: Some(iodyno_model::RequestCosts {
+            count: 1.0,
+            queueing_ns: 200_000.0,
+            service_ns: 100_000.0,
+        }),
+        ..reads().taking(400_000.0)
     };
-    assert_eq!(
-        (family.row.as_slice(), family.members.len()),
-        (&["f".to_owned()][..], 3)
-    );
-    let common = family.common.as_ref().unwrap();
-    assert_eq!(common.words, "time of a read at the devices");
-    assert_eq!(common.rows, [["one"], ["three"]]);
-    assert_eq!(common.too_few, None);
-    let alone = found.comparisons[0].terms[0].factor.value;
-    assert!((common.factor - alone).abs() < 1e-9, "{common:?}");
-    let told: Vec<bool> = (found.comparisons.iter())
-        .map(|it| family.tells(it))
-        .collect();
-    assert_eq!(told, [true, false, true]);
-}
-
-#[test]
-fn members_that_share_no_reason_have_none_in_common() {
-    let found = family([true, false, false]);
-    assert_eq!(found.families[0].common, None);
-}
-
-#[test]
-fn ten_rounds_are_enough_for_all_parts_of_a_ratio() {
-    // With 26 quantities, the smallest possible p of ten rounds is 0.051 after Holm's correction: only parts count for
-    // it.
-    let slower = with_device(reads(), |device| device.ns[0] = 240_000.0).taking(260_000.0);
-    let (trials, costs) = sides(&reads(), &slower);
-    let kept = trials.into_iter().zip(costs);
-    let kept = kept.filter(|(trial, _)| trial.round.is_some_and(|round| round < 10));
-    let found = of(&kept.unzip());
-    assert_eq!(found.rounds_needed, None);
-    let first = &found.terms[0].contrast;
-    assert!(first.adjusted_p.is_some_and(|p| p <= 0.05), "{first:?}");
-    assert!(
-        matches!(first.change, Some(Change::Ratio(ratio)) if ratio.interval.is_some()),
-        "{first:?}"
-    );
-}
-
-#[test]
-fn a_series_that_changes_in_few_rounds_is_not_named() {
-    let (trials, mut costs) = sides(&reads(), &reads());
-    let rounds = ROUNDS as usize;
-    for (place, costs) in costs.iter_mut().flatten().enumerate() {
-        // Six of twelve rounds, all in one direction: p is 0.03.
-        let some = (rounds..rounds + 6).contains(&place);
-        costs.refaults = Some(if some { 4096.0 * place as f64 } else { 0.0 });
-    }
-    let found = of(&(trials, costs));
-    let names: Vec<&str> = found.series.iter().map(|it| it.name.as_str()).collect();
-    assert_eq!(names, [""; 0]);
+    let found = explained(&reads(), &serving);
+    assert_eq!(first(&found), Some(TimePart::Server));
+    assert_eq!(micros(&found.stacks[0], TimePart::Server), (0, 300));
 }
 
 #[test]
@@ -690,78 +726,86 @@ fn simulated_disks_have_queue_and_service_times_and_moves() {
 }
 
 #[test]
-fn requests_in_the_background_are_intervals_and_not_the_time_of_an_op() {
-    // Read-ahead: requests wait for 2 ms in long queues, and an op of 100 µs does not wait for that.
-    let ahead = |interval: f64| {
-        let costs = with_device(reads(), |device| device.ns[0] = 2_000_000.0);
-        let traced = [(1_900_000.0, 100_000.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)];
+fn a_simulated_device_without_counters_takes_all_of_the_time() {
+    let simulated = |op_ns: f64| {
         Costs {
-            traced: Some(traced),
-            ..costs.taking(interval)
+            simulated: true,
+            cpu_ns: None,
+            delay_ns: None,
+            top: None,
+            lowest: None,
+            ..reads()
         }
+        .taking(op_ns)
     };
-    let found = explained(&ahead(100_000.0), &ahead(150_000.0));
-    assert_eq!(first(&found).0, "read_interval");
-    let words: Vec<&str> = found
-        .identities
-        .iter()
-        .map(|it| it.words.as_str())
-        .collect();
-    assert!(
-        !words
-            .iter()
-            .any(|words| words.starts_with("latency of an op")),
-        "{words:?}"
-    );
-    assert!(
-        words
-            .iter()
-            .any(|words| words.starts_with("time of a request"))
-    );
+    let found = explained(&simulated(100_000.0), &simulated(200_000.0));
+    assert_eq!(first(&found), Some(TimePart::Device));
+    assert_eq!(micros(&found.stacks[0], TimePart::Above), (0, 0));
 }
 
-/// Trials without rounds, in which a fact differs that is not the target's. Each takes these costs times one of the
-/// factors.
-fn without_rounds(baseline: &Costs, candidate: &Costs, scales: &[f64]) -> Explained {
+/// Trials of a family `f` of three workloads; `slow`: which of them have a slower device on the side `b`.
+fn family(slow: [bool; 3]) -> Explanation {
+    let (waits, slow_side) = (reads().taking(200_000.0), slow_device());
     let (mut trials, mut costs) = (Vec::new(), Vec::new());
-    for (name, cpus, own) in [("a", "2", baseline), ("b", "4", candidate)] {
-        for scale in scales {
-            let own = slowed(own, *scale);
-            let mut trial = observation(name, "w", own.ops / own.seconds);
-            trial.facts = vec![fact(FactClass::Workload, "cpus_allowed", cpus)];
-            trials.push(trial);
-            costs.push(Some(own));
+    for (name, slow) in ["one", "two", "three"].iter().zip(slow) {
+        let (mut own, own_costs) = sides(&reads(), if slow { &slow_side } else { &waits });
+        for trial in &mut own {
+            let dimensions = &mut trial.dimensions;
+            dimensions.insert(Observation::WORKLOAD.to_owned(), (*name).to_owned());
+            dimensions.insert(Observation::FAMILY.to_owned(), "f".to_owned());
         }
+        trials.extend(own);
+        costs.extend(own_costs);
     }
-    of(&(trials, costs))
+    explain("test", &trials, &costs, &Question::default()).unwrap()
 }
 
 #[test]
-fn trials_without_rounds_differ_only_if_the_interval_of_their_ratio_shows_it() {
-    let slower = with_device(reads(), |device| device.ns[0] = 110_000.0).taking(130_000.0);
-    let wide = [0.5, 0.6, 0.8, 1.0, 1.3, 1.7, 2.0, 2.5];
-    let found = without_rounds(&reads(), &slower, &wide);
-    let (low, high) = found.ratio.unwrap().interval.unwrap();
-    assert!(low < 1.0 && high > 1.0, "{:?}", found.ratio);
-    assert!(matches!(found.verdict, Verdict::NotComparable { .. }));
-    assert!(matches!(found.by_numbers, Verdict::Inconclusive { .. }));
-    assert_eq!(found.explained, None);
-    assert_eq!(found.reasons().count(), 0);
-
-    let narrow = [1.0, 1.001, 1.002, 1.003, 1.004, 1.005, 1.006, 1.007];
-    let found = without_rounds(&reads(), &slower, &narrow);
-    assert!(matches!(found.verdict, Verdict::NotComparable { .. }));
-    assert_eq!(found.by_numbers, Verdict::Slower);
-    assert_eq!(first(&found), ("read_await", 100.0));
-    factors_add_up(&found);
+fn a_family_has_the_part_of_most_members_and_their_times_together() {
+    let found = family([true, false, true]);
+    let [family] = found.families.as_slice() else {
+        panic!("{found:#?}");
+    };
+    assert_eq!(
+        (family.row.as_slice(), family.members.len()),
+        (&["f".to_owned()][..], 3)
+    );
+    assert_eq!(family.most, Some((TimePart::Device, 2)));
+    let stack = family.stack.as_ref().unwrap();
+    adds_up(stack);
+    assert_eq!(micros(stack, TimePart::Device), (242, 564));
+    assert!(found.comparisons.iter().all(|it| family.has(it)));
 }
 
 #[test]
-fn the_common_reason_of_members_with_too_few_rounds_says_so() {
-    let found = family_after(4, [true, false, true]);
-    let common = found.families[0].common.as_ref().unwrap();
-    assert_eq!(common.words, "time of a read at the devices");
-    let too_few = common.too_few.unwrap();
-    assert_eq!(too_few.n, 4);
-    assert_eq!(Some(too_few.needed), found.comparisons[0].rounds_needed);
+fn members_that_share_no_part_have_none_in_common() {
+    let mut found = family([true, false, false]);
+    assert_eq!(found.families.remove(0).most, Some((TimePart::Unknown, 2)));
+}
+
+#[test]
+fn too_few_rounds_leave_parts_at_most_likely() {
+    let (trials, costs) = sides(&reads(), &slow_device());
+    let kept = trials.into_iter().zip(costs);
+    let kept = kept.filter(|(trial, _)| trial.round.is_some_and(|round| round < 4));
+    let found = of(&kept.unzip());
+    let reasons = found.reasons.unwrap();
+    assert_eq!(reasons.stacks[0].parts[0].1.certainty, Certainty::Likely);
+}
+
+#[test]
+fn series_that_change_in_few_rounds_are_not_named() {
+    let (trials, mut costs) = sides(&reads(), &slow_device());
+    let rounds = ROUNDS as usize;
+    for (place, costs) in costs.iter_mut().flatten().enumerate() {
+        // Two of twelve rounds.
+        let some = (rounds..rounds + 2).contains(&place);
+        costs.refaults = Some(if some { 4096.0 * place as f64 } else { 0.0 });
+    }
+    let found = of(&(trials, costs)).reasons.unwrap();
+    assert!(
+        !names(&found.causes).contains(&"refaults"),
+        "{:?}",
+        found.causes
+    );
 }

@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 
 use iodyno_model::{
-    Cause, Change, CommonReason, Contradiction, Contrast, Equation, Explained, ExplainedFamily,
-    Explanation, Term,
+    Cause, Contradiction, Explained, ExplainedFamily, Explanation, Quantity, Reasons, Stack,
+    StackOf, TimePart,
 };
 
-use super::words::{headline, of_family};
+use super::words::{certainty, headline, of_family};
 use crate::compare::{EstimatedView, metric_unit, verdict_tag};
 use crate::json::{list, object, print};
 
-/// `schema` = `iodyno.explanation/1`. Values are in the unit of their quantity; ratios of quantities are candidate ÷
-/// baseline, `speed` is a ratio of speed; shares and levels are fractions of one. Ends with a newline.
+/// `schema` = `iodyno.explanation/2`. Values are in the unit of their quantity, differences are candidate − baseline,
+/// `speed` is a ratio of speed. Ends with a newline.
 pub fn json(explanation: &Explanation) -> String {
     print(&Document(explanation))
 }
 
 object!(Document<'a>(it in &'a Explanation) {
-    schema: "iodyno.explanation/1",
+    schema: "iodyno.explanation/2",
     name: it.name,
     comparisons: list(&it.comparisons, ComparisonView),
     // Families of workloads, whose members are among the comparisons.
@@ -37,15 +37,10 @@ object!(FamilyView<'a>(it in &'a ExplainedFamily) {
     headline: of_family(it),
     // Rows of the members.
     members: it.members,
-    common [opt]: &it.common.as_ref().map(CommonView),
-});
-
-object!(CommonView<'a>(it in &'a CommonReason) {
-    words: it.words,
-    // Rows of the members whose first reason it is.
-    rows: it.rows,
-    // Geometric mean over these members of the ratio of speed that it alone would give.
-    speed: it.factor,
+    // One op of each member, added up.
+    stack: it.stack.as_ref().map(StackView),
+    most: it.most.map(|(part, _)| part.name()),
+    most_in_members: it.most.map(|(_, count)| count),
     candidate_causes: list(&it.causes, CauseView),
 });
 
@@ -66,61 +61,66 @@ object!(ComparisonView<'a>(it in &'a Explained) {
     speed: it.ratio.as_ref().map(EstimatedView),
     verdict: verdict_tag(&it.verdict),
     n: it.n,
-    // One sentence.
+    // Little's law, the parts of the time, and candidate causes, in words.
     headline: headline(it),
-    // Share of the ratio's logarithm; null without a difference or an explanation.
-    explained: it.explained,
-    unexplained: it.explained.map(|explained| 1.0 - explained),
-    // Parts, which Holm's correction covers; other quantities are corrected by Benjamini and Hochberg's.
-    tested: it.tested,
-    rounds_needed [opt]: &it.rounds_needed,
-    // The logarithms of `speed` add up to that of the ratio.
-    parts: list(&it.terms, TermView),
-    also_differs: list(&it.series, ContrastView),
-    equations: list(&it.identities, EquationView),
-    other_facts: list(&it.other_facts, CauseView),
+    // Null: not explained.
+    reasons: it.reasons.as_ref().ok().map(ReasonsView),
     not_known: it.lacking,
-    without [opt]: &it.without,
+    without [opt]: &it.reasons.as_ref().err(),
 });
 
-object!(TermView<'a>(it in &'a Term) {
-    quantity: ContrastView(&it.contrast),
-    speed: EstimatedView(&it.factor),
-    share: it.share,
-    explains: it.explains(),
-    // It says where the time went, not why.
-    open: it.open,
+object!(ReasonsView<'a>(it in &'a Reasons) {
+    // rate = ops in flight ÷ time of an op.
+    rate: QuantityView(&it.rate),
+    ops_in_flight: QuantityView(&it.in_flight),
+    time_of_op: QuantityView(&it.time),
+    rate_given: it.rate_given,
+    stacks: list(&it.stacks, StackView),
+    // Percent of the workers' time.
+    worker: list(&it.worker, PartView),
+    worker_is_limit: [it.worker_limited.0, it.worker_limited.1],
+    work_per_op: list(&it.work, QuantityView),
+    // The parts that make most of the difference.
+    most: it.most.iter().map(|(part, _)| part.name()).collect::<Vec<_>>(),
+    parts_cannot_be_told: it.noise,
     candidate_causes: list(&it.causes, CauseView),
 });
 
-object!(ContrastView<'a>(it in &'a Contrast) {
+object!(StackView<'a>(it in &'a Stack) {
+    of: match &it.of {
+        StackOf::Op => "op",
+        StackOf::Job(_) => "op of a job",
+        StackOf::Sync(_) => "sync",
+        StackOf::Cycle => "cycle",
+        StackOf::Background => "background requests per op",
+    },
+    job [opt]: &match &it.of {
+        StackOf::Job(name) => Some(name),
+        _ => None,
+    },
+    // Both sides.
+    syncs_per_op [opt]: &match it.of {
+        StackOf::Sync((one, other)) => Some([one, other]),
+        _ => None,
+    },
+    // They add up to the whole.
+    parts: list(&it.parts, PartView),
+    whole: QuantityView(&it.whole),
+});
+
+object!(PartView<'a>(it in &'a (TimePart, Quantity)) {
+    part: it.1.name,
+    quantity: QuantityView(&it.1),
+});
+
+object!(QuantityView<'a>(it in &'a Quantity) {
     name: it.name,
     words: it.words,
     unit: it.unit,
-    baseline: it.medians.0,
-    candidate: it.medians.1,
-    ratio [opt]: &match &it.change {
-        Some(Change::Ratio(ratio)) => Some(EstimatedView(ratio)),
-        _ => None,
-    },
-    difference [opt]: &match &it.change {
-        Some(Change::Difference(difference)) => Some(EstimatedView(difference)),
-        _ => None,
-    },
-    p: it.p,
-    adjusted_p: it.adjusted_p,
-    differs: it.differs,
-    rounds_alike: [it.agreeing.0, it.agreeing.1],
-    correlation_with_metric: [it.within.0, it.within.1],
-});
-
-object!(EquationView<'a>(it in &'a Equation) {
-    equation: it.words,
-    unit: it.unit,
-    baseline: it.values[0],
-    candidate: it.values[1],
-    // right ÷ left − 1.
-    residual: [it.residual.0, it.residual.1],
+    baseline: it.sides.0,
+    candidate: it.sides.1,
+    difference: EstimatedView(&it.difference),
+    certainty: certainty(it.certainty),
 });
 
 object!(CauseView<'a>(it in &'a Cause) {
@@ -134,7 +134,7 @@ object!(CauseView<'a>(it in &'a Cause) {
         Cause::Series(_) => None,
     },
     series [opt]: &match it {
-        Cause::Series(contrast) => Some(ContrastView(contrast)),
+        Cause::Series(quantity) => Some(QuantityView(quantity)),
         Cause::Fact { .. } => None,
     },
 });

@@ -1,15 +1,18 @@
 //! Explanations: why one side of a comparison is faster.
 //!
-//! [`iodyno_model::Explanation`] contains all decisions. A sentence comes first, then the parts of the ratio, then the
-//! series that differ and the equations with their residuals. Terminal, Markdown, AsciiDoc and HTML have the same texts
-//! and tables.
+//! [`iodyno_model::Explanation`] contains all decisions. For each comparison, a sentence comes first, then the parts of
+//! the time of an op with bars, the workers' time, and the work for each op. Terminal and page have the same sentences
+//! and tables; Markdown and AsciiDoc have the text of the terminal.
 
+mod bars;
 mod json;
 #[cfg(test)]
 mod tests;
 mod words;
 
-use iodyno_model::{Contrast, Explained, ExplainedFamily, Explanation, Term};
+use iodyno_model::{
+    Certainty, Explained, ExplainedFamily, Explanation, Quantity, Reasons, Stack, StackOf, TimePart,
+};
 
 pub use json::json;
 pub use words::headline;
@@ -17,30 +20,33 @@ pub use words::headline;
 use crate::compare::contradiction;
 use crate::style::{Paint, Style, trimmed};
 use crate::table::{Cell, Column, Markup, Table};
+use bars::Bar;
 use iodyno_model::ordered::entry;
-use words::{
-    alike, causes, change, correlation, decided, factor, p, quantity, share, title, with_unit,
-};
+use words::{certainty, difference, with_unit};
 
-/// A part that changes the speed by less is left out of tables; JSON has all.
-const MIN_FACTOR: f64 = 1.02;
+/// Rows of work for each op, at most; JSON has all.
+const MAX_WORK: usize = 7;
 
-/// Other quantities in a table, at most; JSON has all.
-const MAX_SERIES: usize = 12;
+/// Steps of a cycle in a table, at most: the longest ones.
+const MAX_STEPS: usize = 6;
+
+/// Parts with a smaller share of both sides have no row; JSON has all.
+const NEGLIGIBLE: f64 = 0.0005;
 
 /// An explanation for the terminal. Ends with a newline.
 pub fn text(explanation: &Explanation, style: Style) -> String {
     let mut text = style.paragraph(&explanation.name, 2, Paint::Strong);
-    let Arranged { sections, remarks } = arranged(explanation, true);
-    for section in &sections {
+    for section in sections(explanation) {
         text += "\n";
         text += &style.paragraph(&section.title, 2, Paint::Cyan);
         text += &style.paragraph(&section.sentence, 2, None);
-        for table in &section.tables {
-            text += &table.draw(style.columns(), style);
+        for block in &section.blocks {
+            text += &block.table(Some(style)).draw(style.columns(), style);
+            text += &bars::lines(&block.bars(), style.columns(), style);
         }
         text += &style.warnings(&section.remarks);
     }
+    let remarks = remarks(explanation);
     if !remarks.is_empty() {
         text += "\n";
     }
@@ -53,255 +59,320 @@ pub fn text(explanation: &Explanation, style: Style) -> String {
 
 /// The same in markup. Ends with a newline.
 pub fn markup(explanation: &Explanation, markup: Markup) -> String {
-    let mut blocks = Vec::new();
-    // Markup has no place for text between the rows of a table.
-    let Arranged { sections, remarks } = arranged(explanation, false);
-    for section in &sections {
-        let title = markup.strong(&markup.escape(&section.title));
-        blocks.push(markup.paragraph(&[title, markup.escape(&section.sentence)]));
-        blocks.extend(section.tables.iter().map(|table| table.markup(markup)));
-        blocks.extend(markup.list(&section.remarks));
+    if markup != Markup::Html {
+        return markup.block(&text(explanation, Style::default()));
     }
-    blocks.extend(markup.list(&remarks));
-    blocks.join("\n")
+    let mut page = Vec::new();
+    for section in sections(explanation) {
+        let title = markup.strong(&markup.escape(&section.title));
+        page.push(markup.paragraph(&[title, markup.escape(&section.sentence)]));
+        for block in &section.blocks {
+            let bars = block.bars();
+            if !bars.is_empty() {
+                page.push(bars::svg(&bars));
+            }
+            page.push(block.table(None).markup(markup));
+        }
+        page.extend(markup.list(&section.remarks));
+    }
+    page.extend(markup.list(remarks(explanation)));
+    page.join("\n")
 }
 
 /// A comparison, or a family of them.
-struct Section {
+struct Section<'a> {
     title: String,
     sentence: String,
-    tables: Vec<Table>,
+    blocks: Vec<Block<'a>>,
     remarks: Vec<String>,
 }
 
-/// The printed parts of an explanation.
-struct Arranged {
-    sections: Vec<Section>,
-    /// Remarks on several comparisons, or on none.
-    remarks: Vec<String>,
+/// A table, with bars below it.
+enum Block<'a> {
+    /// The names of the sides, and the stack.
+    Stack((&'a str, &'a str), &'a Stack),
+    /// The time of the workers.
+    Worker((&'a str, &'a str), &'a [(TimePart, Quantity)]),
+    /// Work for each op.
+    Work((&'a str, &'a str), &'a [Quantity]),
+    /// The members of a family.
+    Members(&'a ExplainedFamily, &'a Explanation),
 }
 
-/// Groups what several comparisons share, to be printed once: the first reason of a family, why an explanation is
-/// missing, and remarks. `between`: causes are texts between the rows of a table.
-fn arranged(explanation: &Explanation, between: bool) -> Arranged {
-    let families = explanation.families.iter();
-    let families: Vec<&ExplainedFamily> = families.filter(|it| it.common.is_some()).collect();
-    let all = explanation.comparisons.iter();
-    // The table of a family already covers members without a difference.
-    let told = |it: &Explained, family: &ExplainedFamily| {
-        let equal = it.explained.is_none() && it.without.is_none();
-        let member = it.columns == family.columns && family.members.contains(&it.row);
-        family.tells(it) || equal && member
-    };
-    let alone = all.filter(|it| !families.iter().any(|family| told(it, family)));
-    let alone: Vec<&Explained> = alone.collect();
-    // Comparisons that nothing can explain, by the reason.
-    let mut without: Vec<(Vec<String>, usize)> = Vec::new();
-    for it in alone.iter().filter(|it| it.without.is_some()) {
-        *entry(&mut without, unexplainable(it)) += 1;
-    }
-    without.retain(|(_, count)| *count > 1);
-    let together = |it: &Explained| without.iter().any(|(lines, _)| *lines == unexplainable(it));
-    let alone: Vec<&Explained> = alone.into_iter().filter(|it| !together(it)).collect();
-    let own: Vec<Vec<String>> = alone.iter().map(|it| words::remarks(it)).collect();
-    let times = |remark: &String| own.iter().filter(|own| own.contains(remark)).count();
-    let mut remarks: Vec<String> = Vec::new();
-    for remark in own.iter().flatten() {
-        let (times, all) = (times(remark), own.len());
-        let text = match times == all {
-            true => format!("all {all} comparisons: {remark}"),
-            false => format!("{times} of {all} comparisons: {remark}"),
-        };
-        if times > 1 && !remarks.contains(&text) {
-            remarks.push(text);
-        }
-    }
-    let of_families = families.iter().map(|family| Section {
+fn sections(explanation: &Explanation) -> Vec<Section<'_>> {
+    let families = explanation.families.iter().map(|family| Section {
         title: words::family_title(family),
         sentence: words::of_family(family),
-        tables: vec![members(family, explanation)],
+        blocks: {
+            let stack = family.stack.as_ref();
+            let stack = stack.map(|stack| Block::Stack(names(&family.columns), stack));
+            stack
+                .into_iter()
+                .chain([Block::Members(family, explanation)])
+                .collect()
+        },
         remarks: Vec::new(),
     });
-    let of_comparisons = alone.iter().zip(&own).map(|(it, own)| Section {
-        title: title(it),
-        sentence: headline(it),
-        tables: tables(it, between),
-        remarks: own.iter().filter(|it| times(it) == 1).cloned().collect(),
+    // Members of a family are in its table, except if only one comparison was asked for.
+    let alone = explanation.comparisons.iter();
+    let alone = alone.filter(|it| !explanation.families.iter().any(|family| family.has(it)));
+    let alone = alone.filter(|it| it.reasons.is_ok());
+    let alone = alone.map(|it| Section {
+        title: words::title(it),
+        sentence: words::headline(it),
+        blocks: it
+            .reasons
+            .as_ref()
+            .map_or(Vec::new(), |reasons| blocks(it, reasons)),
+        remarks: match it.lacking.is_empty() {
+            true => Vec::new(),
+            false => vec![format!("not known: {}", it.lacking.join("; "))],
+        },
     });
-    let sections = of_families.chain(of_comparisons).collect();
+    families.chain(alone).collect()
+}
+
+fn names(columns: &(String, String)) -> (&str, &str) {
+    (&columns.0, &columns.1)
+}
+
+fn blocks<'a>(explained: &'a Explained, reasons: &'a Reasons) -> Vec<Block<'a>> {
+    let names = names(&explained.columns);
+    let mut blocks: Vec<Block> = Vec::new();
+    blocks.extend(
+        reasons
+            .stacks
+            .iter()
+            .map(|stack| Block::Stack(names, stack)),
+    );
+    if !words::is_fine(reasons) && !reasons.worker.is_empty() {
+        blocks.insert(1, Block::Worker(names, &reasons.worker));
+    }
+    if !reasons.work.is_empty() {
+        blocks.push(Block::Work(names, &reasons.work));
+    }
+    blocks
+}
+
+/// Comparisons without an explanation, by the reason, and contradicted statements.
+fn remarks(explanation: &Explanation) -> Vec<String> {
+    let mut without: Vec<(&String, Vec<String>)> = Vec::new();
+    for it in &explanation.comparisons {
+        if let Err(why) = &it.reasons {
+            entry(&mut without, why).push(words::title(it));
+        }
+    }
     let without = without
         .into_iter()
-        .map(|(lines, count)| format!("{count} comparisons are {}", lines.join("; ")));
-    let contradictions = explanation.contradictions.iter().map(contradiction);
-    let remarks = without.chain(remarks).chain(contradictions).collect();
-    Arranged { sections, remarks }
+        .map(|(why, titles)| match titles.as_slice() {
+            [one] => format!("{one}; not explained: {why}"),
+            several => format!("{} comparisons are not explained: {why}", several.len()),
+        });
+    without
+        .chain(explanation.contradictions.iter().map(contradiction))
+        .collect()
 }
 
-/// Why an explanation is missing, and the facts known nevertheless.
-fn unexplainable(explained: &Explained) -> Vec<String> {
-    let lines = std::iter::once(headline(explained));
-    lines.chain(words::remarks(explained)).collect()
+impl<'a> Block<'a> {
+    /// `style`: with the characters of the bars.
+    fn table(&self, style: Option<Style>) -> Table {
+        match self {
+            Block::Stack(names, stack) => stack_table(*names, stack, style),
+            Block::Worker(names, parts) => worker_table(*names, parts, style),
+            Block::Work(names, work) => work_table(*names, work),
+            Block::Members(family, explanation) => members(family, explanation),
+        }
+    }
+
+    fn bars(&self) -> Vec<Bar<'a>> {
+        match self {
+            Block::Stack(names, stack)
+                if !matches!(stack.of, StackOf::Cycle | StackOf::Background) =>
+            {
+                bars::of_sides(*names, &stack.parts).into()
+            }
+            _ => Vec::new(),
+        }
+    }
 }
 
-/// The members of a family, each with its first reason.
+/// The columns of a table of quantities.
+fn columns(head: impl Into<String>, (one, other): (&str, &str)) -> [Column; 5] {
+    [
+        Column::left(head).wrap(20),
+        Column::right(one).end(8),
+        Column::right(other).end(8),
+        Column::left("difference").drop(2),
+        Column::left("").drop(1),
+    ]
+}
+
+fn row(name: String, quantity: &Quantity) -> Vec<Cell> {
+    let paint = match quantity.certainty {
+        Certainty::Certain => None,
+        Certainty::Likely | Certainty::NotDecided => Some(Paint::Dim),
+    };
+    vec![
+        name.into(),
+        with_unit(quantity.sides.0, quantity.unit).into(),
+        with_unit(quantity.sides.1, quantity.unit).into(),
+        Cell::painted(difference(quantity), paint),
+        Cell::painted(certainty(quantity.certainty), paint),
+    ]
+}
+
+fn stack_table(names: (&str, &str), stack: &Stack, style: Option<Style>) -> Table {
+    let head = match &stack.of {
+        StackOf::Op => "time of an op".to_owned(),
+        StackOf::Job(name) => format!("time of an op of {name}"),
+        StackOf::Sync((one, other)) if one == other => {
+            format!(
+                "time of a sync ({} per op)",
+                with_unit(*one, iodyno_model::SeriesUnit::Number)
+            )
+        }
+        StackOf::Sync(_) => "time of a sync".to_owned(),
+        StackOf::Cycle => "time of a cycle".to_owned(),
+        StackOf::Background => "device in the background".to_owned(),
+    };
+    let mut table = Table::new(columns(head, names));
+    let marked = |part: TimePart, name: &str| match (style, part) {
+        (Some(_), TimePart::Step(_)) | (None, _) => name.to_owned(),
+        (Some(_), _) if matches!(stack.of, StackOf::Background) => name.to_owned(),
+        (Some(style), part) => format!("{} {name}", bars::mark(part, style)),
+    };
+    let mut parts: Vec<&(TimePart, Quantity)> = stack.parts.iter().collect();
+    if matches!(stack.of, StackOf::Cycle) {
+        let longest = |it: &Quantity| it.sides.0.max(it.sides.1);
+        parts.sort_by(|(_, one), (_, other)| longest(other).total_cmp(&longest(one)));
+        parts.truncate(MAX_STEPS);
+    }
+    let some = |it: &Quantity| {
+        let (one, other) = stack.whole.sides;
+        it.sides.0 >= NEGLIGIBLE * one || it.sides.1 >= NEGLIGIBLE * other
+    };
+    for (part, quantity) in parts.iter().filter(|(_, it)| some(it)) {
+        table.row(row(marked(*part, &quantity.words), quantity));
+    }
+    if parts.len() > 1 {
+        table.row(row(stack.whole.words.clone(), &stack.whole));
+    }
+    table
+}
+
+fn worker_table(
+    (one, other): (&str, &str),
+    parts: &[(TimePart, Quantity)],
+    style: Option<Style>,
+) -> Table {
+    let heads = parts.iter().map(|(part, _)| {
+        let mark = style.map_or(String::new(), |style| {
+            format!("{} ", bars::mark(*part, style))
+        });
+        Column::right(format!("{mark}{}", worker_words(*part)))
+    });
+    let bar = style.map(|_| Column::left(""));
+    let mut table = Table::new(
+        [Column::left("worker").end(16)]
+            .into_iter()
+            .chain(heads)
+            .chain(bar),
+    );
+    for (name, place) in [(one, 0), (other, 1)] {
+        let share = |quantity: &Quantity| [quantity.sides.0, quantity.sides.1][place];
+        let mut cells = vec![name.to_owned()];
+        cells.extend(parts.iter().map(|(_, it)| format!("{:.0} %", share(it))));
+        if let Some(style) = style {
+            cells.push(worker_bar(
+                parts.iter().map(|(part, it)| (*part, share(it))),
+                style,
+            ));
+        }
+        table.row(cells);
+    }
+    table
+}
+
+fn worker_words(part: TimePart) -> &'static str {
+    match part {
+        TimePart::KernelCpu => "kernel",
+        TimePart::UserCpu => "user",
+        TimePart::Unknown => "asleep",
+        part => part.words(),
+    }
+}
+
+/// A bar of twenty characters for 100 %.
+fn worker_bar(parts: impl Iterator<Item = (TimePart, f64)>, style: Style) -> String {
+    let (mut text, mut sum) = (String::new(), 0.0);
+    for (part, share) in parts {
+        sum += share;
+        let drawn = text.chars().count();
+        let until = ((sum / 5.0).round() as usize).max(drawn);
+        text.extend(std::iter::repeat_n(bars::mark(part, style), until - drawn));
+    }
+    text
+}
+
+fn work_table(names: (&str, &str), work: &[Quantity]) -> Table {
+    let mut table = Table::new(columns("work per op", names));
+    // What differs comes first.
+    let mut rows: Vec<&Quantity> = work.iter().collect();
+    rows.sort_by_key(|quantity| std::cmp::Reverse(quantity.certainty));
+    rows.truncate(MAX_WORK);
+    for quantity in rows {
+        table.row(row(quantity.words.clone(), quantity));
+    }
+    table
+}
+
+/// The members of a family.
 fn members(family: &ExplainedFamily, explanation: &Explanation) -> Table {
     let (baseline, candidate) = &family.columns;
     let mut table = Table::new([
-        Column::left("").end(20),
+        Column::left("workload").end(20),
         Column::left("speed"),
-        Column::left("first reason").wrap(24),
-        Column::right("share").drop(1),
         Column::right(baseline).end(8),
         Column::right(candidate).end(8),
+        Column::left("mostly").wrap(12),
     ]);
-    let own = explanation.comparisons.iter();
-    let own = own.filter(|it| it.columns == family.columns && family.members.contains(&it.row));
-    for member in own {
-        let told = member.explained.is_some() && !member.is_unexplained();
-        let term = member.reasons().next().filter(|_| told);
-        let (one, other) = term.map_or((String::new(), String::new()), |term| {
-            let value = |of: f64| with_unit(of, term.contrast.unit);
-            (
-                value(term.contrast.medians.0),
-                value(term.contrast.medians.1),
-            )
-        });
-        let reason = match (term, member.explained) {
-            (Some(term), _) => quantity(term),
-            (None, Some(_)) => "unexplained".to_owned(),
-            (None, None) if member.without.is_some() => "not explained".to_owned(),
-            (None, None) => words::without_difference(member).to_owned(),
+    for member in explanation.comparisons.iter().filter(|it| family.has(it)) {
+        let time = |of: fn(&(f64, f64)) -> f64| match &member.reasons {
+            Ok(reasons) => with_unit(of(&reasons.time.sides), reasons.time.unit),
+            Err(_) => String::new(),
+        };
+        let most = match &member.reasons {
+            Ok(reasons) => reasons.most.first().map_or("", |(part, _)| part.words()),
+            Err(_) => "not explained",
         };
         table.row([
             words::member(family, member),
             words::speed(member),
-            reason,
-            share(term.and_then(|term| term.share)),
-            one,
-            other,
+            time(|sides| sides.0),
+            time(|sides| sides.1),
+            most.to_owned(),
         ]);
     }
     table
 }
 
-/// The tables of a comparison.
-fn tables(explained: &Explained, between: bool) -> Vec<Table> {
-    let mut tables = Vec::new();
-    let (baseline, candidate) = &explained.columns;
-    let columns = || {
-        [
-            Column::right(baseline).end(8),
-            Column::right(candidate).end(8),
-            Column::left("change").drop(4),
-            Column::right("adj.p").drop(3),
-            Column::right("alike").drop(2),
-            Column::right("within").drop(1),
-        ]
-    };
-    let figures = |contrast: &Contrast| -> Vec<Cell> {
-        let (one, other) = contrast.medians;
-        let all = [
-            with_unit(one, contrast.unit),
-            with_unit(other, contrast.unit),
-            change(contrast),
-            p(contrast),
-            alike(contrast),
-            correlation(contrast),
-        ];
-        all.map(Cell::from).into()
-    };
-    let shown = |size: f64| size.max(size.recip()) >= MIN_FACTOR;
-    let terms = explained.terms.iter();
-    let terms: Vec<_> = terms.filter(|term| shown(term.factor.value)).collect();
-    if !terms.is_empty() {
-        let heads = [
-            Column::right("speed"),
-            Column::right("share").drop(5),
-            Column::left("part of the ratio").wrap(24),
-        ];
-        let mut table = Table::new(heads.into_iter().chain(columns()));
-        for term in terms {
-            let paint = match term.share {
-                Some(share) if share < 0.0 => Some(Paint::Dim),
-                Some(_) if term.explains() => Some(Paint::Strong),
-                _ => None,
-            };
-            let large = term.share.is_none_or(|share| share >= Term::MIN_SHARE);
-            let causes = causes(term).filter(|_| large);
-            let part = match &causes {
-                Some(causes) if !between => format!("{}; {causes}", quantity(term)),
-                _ => quantity(term),
-            };
-            let mut cells = vec![
-                factor(term.factor.value).into(),
-                share(term.share).into(),
-                Cell::painted(part, paint),
-            ];
-            cells.extend(figures(&term.contrast));
-            table.row(cells);
-            if let Some(causes) = causes.filter(|_| between) {
-                table.text(format!("       {causes}"), 9, Paint::Dim);
-            }
-        }
-        tables.push(table);
-    }
-    if !explained.series.is_empty() {
-        let mut table =
-            Table::new(std::iter::once(Column::left("also differs").wrap(24)).chain(columns()));
-        for contrast in explained.series.iter().take(MAX_SERIES) {
-            let mut cells = vec![Cell::from(contrast.words.as_str())];
-            cells.extend(figures(contrast));
-            table.row(cells);
-        }
-        tables.push(table);
-    }
-    if !explained.identities.is_empty() {
-        let mut table = Table::new([
-            Column::left("equation").wrap(24),
-            Column::left("of").end(8),
-            Column::right("left side"),
-            Column::right("right side"),
-            Column::right("off by"),
-        ]);
-        for it in &explained.identities {
-            let sides = [
-                (&it.words[..], baseline, it.residual.0),
-                // Only the first row shows the equation.
-                ("", candidate, it.residual.1),
-            ];
-            for ((equation, column, off), (left, right)) in sides.into_iter().zip(it.values) {
-                table.row([
-                    equation.to_owned(),
-                    column.clone(),
-                    with_unit(left, it.unit),
-                    with_unit(right, it.unit),
-                    words::signed_percent(off),
-                ]);
-            }
-        }
-        tables.push(table);
-    }
-    tables
-}
-
 /// Lines below verdicts, at most.
 const MAX_REASONS: usize = 6;
 
-/// A line for each comparison whose difference has a reason, printed below the verdicts; empty without any. Each ends
-/// with a newline.
+/// A line for each decided comparison, printed below the verdicts; empty without any. Each ends with a newline.
 pub fn reasons(explanation: &Explanation, style: Style) -> String {
-    // `iodyno explain` reports what is unexplained or undecided.
-    let known = |it: &&Explained| {
-        it.explained.is_some() && !it.is_unexplained() && decided(&it.verdict, &it.by_numbers)
-    };
     let families = explanation.families.iter();
     let families: Vec<&ExplainedFamily> = families
-        .filter(|it| it.common.is_some() && decided(&it.verdict, &it.by_numbers))
+        .filter(|it| it.most.is_some() && it.decided())
         .collect();
-    let with_reason = explanation.comparisons.iter().filter(known);
-    let with_reason = with_reason.filter(|it| !families.iter().any(|family| family.tells(it)));
+    // `iodyno explain` reports what is undecided.
+    let own = explanation
+        .comparisons
+        .iter()
+        .filter(|it| it.reasons.is_ok() && it.decided());
+    let own = own.filter(|it| !families.iter().any(|family| family.has(it)));
     let of_families = families.iter().map(|family| words::family_line(family));
-    let lines: Vec<String> = of_families.chain(with_reason.map(words::line)).collect();
+    let lines: Vec<String> = of_families.chain(own.map(words::line)).collect();
     let mut text = String::new();
     for line in lines.iter().take(MAX_REASONS) {
         text += &style.paragraph(line, 2, None);

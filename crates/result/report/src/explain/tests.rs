@@ -1,9 +1,11 @@
+//! Explanations that are made up.
+
 use iodyno_model::{
-    Cause, Change, CommonReason, Contrast, Equation, Estimated, Explained, ExplainedFamily,
-    Explanation, Metric, Pairing, SeriesUnit, Term, TooFew, Verdict,
+    Cause, Certainty, Estimated, Explained, ExplainedFamily, Explanation, Metric, Pairing,
+    Quantity, Reasons, SeriesUnit, Stack, StackOf, TimePart, Verdict,
 };
 
-use super::{json, markup, reasons, text};
+use super::{headline, json, markup, reasons, text};
 use crate::Markup::{AsciiDoc, Html, Markdown};
 use crate::Style;
 use crate::style::width;
@@ -12,76 +14,162 @@ fn estimated(value: f64) -> Estimated {
     Estimated {
         value,
         interval: Some((value * 0.95, value * 1.05)),
-        level: 0.99,
+        level: 0.95,
     }
 }
 
-fn contrast(words: &str, medians: (f64, f64)) -> Contrast {
-    Contrast {
-        name: words.replace(' ', "_"),
+fn quantity(name: &'static str, words: &str, unit: SeriesUnit, sides: (f64, f64)) -> Quantity {
+    Quantity {
+        name,
         words: words.to_owned(),
-        unit: SeriesUnit::Nanos,
-        medians,
-        change: Some(Change::Ratio(estimated(medians.1 / medians.0))),
-        p: Some(0.0005),
-        adjusted_p: Some(0.012),
-        agreeing: (12, 12),
-        within: (Some(-0.82), None),
-        differs: true,
+        unit,
+        sides,
+        difference: estimated(sides.1 - sides.0),
+        certainty: Certainty::Certain,
     }
 }
 
-fn term(words: &str, factor: f64, share: f64) -> Term {
-    Term {
-        contrast: contrast(words, (80_000.0, 240_000.0)),
-        factor: estimated(factor),
-        share: Some(share),
-        open: false,
+fn part(part: TimePart, sides: (f64, f64)) -> (TimePart, Quantity) {
+    (
+        part,
+        quantity(part.name(), part.words(), SeriesUnit::Nanos, sides),
+    )
+}
+
+fn stack(of: StackOf, parts: Vec<(TimePart, Quantity)>) -> Stack {
+    let sum = |side: fn(&(f64, f64)) -> f64| parts.iter().map(|(_, it)| side(&it.sides)).sum();
+    let sides = (sum(|it| it.0), sum(|it| it.1));
+    Stack {
+        of,
+        whole: quantity("whole", "together", SeriesUnit::Nanos, sides),
+        parts,
+    }
+}
+
+fn fact(name: &str, one: &str, other: &str) -> Cause {
+    Cause::Fact {
+        name: name.to_owned(),
+        values: (one.to_owned(), other.to_owned()),
+        axis: true,
+    }
+}
+
+/// Little's law of ops in flight, with one stack.
+fn of_stack(in_flight: (f64, f64), op: Stack) -> Reasons {
+    let time = op.whole.clone();
+    let rate = (
+        in_flight.0 / time.sides.0 * 1e9,
+        in_flight.1 / time.sides.1 * 1e9,
+    );
+    Reasons {
+        rate: quantity("rate", "ops per second", SeriesUnit::PerSecond, rate),
+        in_flight: quantity("in_flight", "ops in flight", SeriesUnit::Number, in_flight),
+        time,
+        rate_given: false,
+        stacks: vec![op],
+        worker: Vec::new(),
+        worker_limited: (false, false),
+        work: Vec::new(),
+        most: Vec::new(),
+        noise: false,
         causes: Vec::new(),
     }
 }
 
-/// A candidate at 0.36 ×, of which the first term explains 95 %.
-fn explanation() -> Explanation {
-    let mut first = term("time of a read at the devices", 0.38, 0.95);
-    first.causes = vec![
-        Cause::Fact {
-            name: "delay.read".to_owned(),
-            values: ("none".to_owned(), "3.00 ms".to_owned()),
-            axis: true,
-        },
-        Cause::Series(contrast("CPUs used by others", (0.1, 1.9))),
-    ];
-    let explained = Explained {
+/// One read at a time and sixteen.
+fn depth() -> Reasons {
+    let op = stack(
+        StackOf::Op,
+        vec![
+            part(TimePart::Device, (20_100.0, 120_000.0)),
+            part(TimePart::Above, (4_200.0, 16_000.0)),
+        ],
+    );
+    let share = |of, sides| (of, quantity("share", "share", SeriesUnit::Percent, sides));
+    Reasons {
+        worker: vec![
+            share(TimePart::KernelCpu, (10.0, 30.0)),
+            share(TimePart::UserCpu, (5.0, 10.0)),
+            share(TimePart::CpuWait, (0.0, 10.0)),
+            share(TimePart::Unknown, (85.0, 50.0)),
+        ],
+        work: vec![
+            quantity(
+                "worker_cpu",
+                "CPU time of the worker",
+                SeriesUnit::Nanos,
+                (3_600.0, 3_550.0),
+            ),
+            quantity(
+                "job_bytes",
+                "bytes that the job moves",
+                SeriesUnit::Bytes,
+                (4096.0, 4096.0),
+            ),
+        ],
+        causes: vec![fact("depth", "1", "16")],
+        ..of_stack((0.99, 15.3), op)
+    }
+}
+
+/// A device that takes three times as long.
+fn slow_device() -> Reasons {
+    let op = stack(
+        StackOf::Op,
+        vec![
+            part(TimePart::Device, (80_000.0, 240_000.0)),
+            part(TimePart::KernelCpu, (8_000.0, 8_000.0)),
+            part(TimePart::UserCpu, (2_000.0, 2_000.0)),
+            part(TimePart::CpuWait, (0.0, 1_000.0)),
+            part(TimePart::Unknown, (10_000.0, 9_000.0)),
+        ],
+    );
+    Reasons {
+        most: vec![(TimePart::Device, 160_000.0)],
+        causes: vec![
+            fact("delay.read", "none", "3.00 ms"),
+            Cause::Series(quantity(
+                "other_cpus",
+                "CPUs used by other processes",
+                SeriesUnit::Number,
+                (0.1, 1.9),
+            )),
+        ],
+        ..of_stack((1.0, 0.99), op)
+    }
+}
+
+fn explained(ratio: f64, reasons: Reasons) -> Explained {
+    let verdict = if ratio > 1.0 {
+        Verdict::Faster
+    } else {
+        Verdict::Slower
+    };
+    Explained {
         row: vec!["randread".to_owned()],
         columns: ("ext4".to_owned(), "zfs <b>".to_owned()),
         metric: Metric::iops(Metric::IOPS),
-        ratio: Some(estimated(0.36)),
-        verdict: Verdict::Slower,
-        by_numbers: Verdict::Slower,
+        ratio: Some(estimated(ratio)),
+        by_numbers: verdict.clone(),
+        verdict,
         pairing: Pairing::Paired,
         n: 12,
-        tested: 25,
-        rounds_needed: None,
-        terms: vec![first, term("reads at the devices per op", 1.05, -0.05)],
-        explained: Some(0.95),
-        series: vec![contrast("interrupts per op", (1.0, 3.0))],
-        other_facts: Vec::new(),
-        identities: vec![Equation {
-            words: "ops in flight = rate × latency (Little's law)".to_owned(),
-            values: [(1.0, 0.99), (1.0, 0.7)],
-            unit: SeriesUnit::Number,
-            residual: (-0.01, -0.3),
-        }],
-        lacking: vec!["time in queue and device apart: `--trace block`".to_owned()],
-        without: None,
-    };
+        reasons: Ok(reasons),
+        lacking: vec!["queue and device apart: `--trace block`".to_owned()],
+    }
+}
+
+fn explanation(comparisons: Vec<Explained>) -> Explanation {
     Explanation {
         contradictions: Vec::new(),
         name: "test, run 1".to_owned(),
-        comparisons: vec![explained],
+        comparisons,
         families: Vec::new(),
     }
+}
+
+fn one() -> Explanation {
+    explanation(vec![explained(0.38, slow_device())])
 }
 
 fn style(width: usize) -> Style {
@@ -92,316 +180,328 @@ fn style(width: usize) -> Style {
     }
 }
 
-fn unexplained() -> Explanation {
-    let mut all = explanation();
-    let it = &mut all.comparisons[0];
-    it.terms[0].open = true;
-    it.terms[0].causes.clear();
-    it.explained = Some(0.0);
-    all
+#[test]
+fn the_sentence_is_littles_law() {
+    let sentence = |ratio, reasons| headline(&explained(ratio, reasons));
+    assert_eq!(
+        sentence(2.75, depth()),
+        "zfs <b> is 2.75×: 15.3 ops in flight instead of 0.99, each taking 5.6 × as long (24.3 → 136 µs). \
+         Candidate cause: depth: 1 → 16"
+    );
+    assert_eq!(
+        sentence(0.38, slow_device()),
+        "zfs <b> is 0.380×: each op takes 2.6 × as long (100 → 260 µs), mostly at the device (+160 µs). Candidate causes: \
+         delay.read: none → 3.00 ms; CPUs used by other processes: 0.10 → 1.90"
+    );
+    let op = |sides| stack(StackOf::Op, vec![part(TimePart::Above, sides)]);
+    for (ratio, in_flight, time, expected) in [
+        (
+            20.0_f64,
+            (1.0, 1.0),
+            (100_000.0, 5_000.0),
+            "each op is 20 × as fast (100 → 5.00 µs)",
+        ),
+        (
+            3.96,
+            (1.0, 4.0),
+            (1e6, 1.01e6),
+            "4 ops in flight instead of 1, each taking about as long (1.00 → 1.01 ms)",
+        ),
+        (
+            8.00,
+            (1.0, 4.0),
+            (1e6, 5e5),
+            "4 ops in flight instead of 1, each 2.0 × as fast (1.00 ms → 500 µs)",
+        ),
+    ] {
+        let found = sentence(ratio, of_stack(in_flight, op(time)));
+        assert_eq!(
+            found,
+            format!(
+                "zfs <b> is {}×: {expected}",
+                iodyno_units::significant(ratio)
+            )
+        );
+    }
 }
 
 #[test]
-fn the_sentence_names_the_largest_part_its_share_and_candidates() {
-    let text = text(&explanation(), style(200));
-    for expected in [
-        "randread: zfs <b> against ext4 by iops: 0.360× [0.342, 0.378], SLOWER",
-        "zfs <b> is 0.360×: time of a read at the devices, 80.0 µs → 240 µs (2.63 of 2.78×); candidate cause: \
-         delay.read: none → 3.00 ms; CPUs used by others",
-        "0.380×   95 %  time of a read at the devices",
-        "−5 %",
-        "interrupts per op",
-        "−30 %",
-        "! not known: time in queue and device apart: `--trace block`",
-    ] {
-        assert!(text.contains(expected), "{expected}\n{text}");
-    }
-    let line = reasons(&explanation(), style(200));
+fn a_busy_worker_is_the_limit() {
+    let mut busy = depth();
+    busy.worker_limited = (true, true);
+    busy.work[0].sides = (4_000.0, 3_200.0);
+    let expected = "zfs <b> is 2.75×: the worker is the limit (40 % of its time is CPU, 10 % waiting for a CPU), and an op costs \
+                    4.00 → 3.20 µs of CPU time. Candidate cause";
+    let found = headline(&explained(2.75, busy));
+    assert!(found.starts_with(expected), "{found}");
+    let mut one_side = depth();
+    one_side.worker_limited = (false, true);
+    let found = headline(&explained(2.75, one_side));
     assert!(
-        line.starts_with("why: randread: zfs <b> is 0.360×: time"),
-        "{line}"
+        found.contains("; in zfs <b> the worker is the limit (40 %"),
+        "{found}"
     );
 }
 
 #[test]
-fn candidate_causes_are_in_the_tables_of_all_forms() {
-    let causes = "time of a read at the devices; candidate causes: delay.read: none → 3.00 ms";
-    let of_all = explanation();
-    for markup in [Markdown, AsciiDoc, Html].map(|it| markup(&of_all, it)) {
-        assert!(markup.contains(causes), "{markup}");
-    }
-    assert!(markup(&of_all, Html).contains(">80.0&nbsp;µs</td>"));
+fn a_given_rate_and_a_latency_leave_only_the_time_of_an_op() {
+    let mut open = slow_device();
+    open.rate_given = true;
+    let mut it = explained(0.5, open);
+    it.metric = Metric::time("read.p99");
+    let expected = "zfs <b> is 0.500× by read.p99: the rate is given, and the mean time of an op is 2.6 × as long (100 → 260 µs), \
+                    mostly at the device (+160 µs)";
+    assert!(headline(&it).starts_with(expected), "{}", headline(&it));
 }
 
 #[test]
-fn no_line_is_longer_than_the_terminal() {
+fn syncs_are_named_with_the_op_and_noise_is_said_in_one_line() {
+    let op = stack(
+        StackOf::Op,
+        vec![
+            part(TimePart::Above, (5_000.0, 6_000.0)),
+            part(TimePart::SyncDevice, (0.0, 700_000.0)),
+            part(TimePart::SyncAbove, (0.0, 200_000.0)),
+        ],
+    );
+    let synced = Reasons {
+        most: vec![(TimePart::SyncDevice, 700_000.0)],
+        ..of_stack((1.0, 1.0), op.clone())
+    };
+    let found = headline(&explained(0.006, synced));
+    let expected = "each op with its syncs takes 181 × as long (5.00 → 906 µs), mostly in syncs at the device (+700 µs)";
+    assert!(found.contains(expected), "{found}");
+    let noise = Reasons {
+        noise: true,
+        ..of_stack((1.0, 1.0), op)
+    };
+    let found = headline(&explained(0.006, noise));
+    assert!(
+        found.ends_with("; which part takes the time cannot be told from 12 rounds"),
+        "{found}"
+    );
+}
+
+#[test]
+fn a_comparison_is_one_page_of_80_columns() {
+    let mut full = slow_device();
+    let more = [TimePart::Queue, TimePart::Layers, TimePart::Server];
+    full.stacks[0]
+        .parts
+        .extend(more.map(|it| part(it, (1e3, 2e3))));
+    full.stacks[0]
+        .parts
+        .retain(|(it, _)| *it != TimePart::Unknown);
+    full.worker = depth().worker;
+    let sync = vec![
+        part(TimePart::Requests(1), (1e5, 2e5)),
+        part(TimePart::Requests(3), (3e5, 2e5)),
+        part(TimePart::SyncAbove, (1e4, 2e4)),
+    ];
+    full.stacks.push(stack(StackOf::Sync((1.0, 1.0)), sync));
+    let background = vec![
+        part(TimePart::Requests(0), (1e5, 2e5)),
+        part(TimePart::Requests(1), (3e5, 2e5)),
+    ];
+    full.stacks.push(stack(StackOf::Background, background));
+    for name in [
+        "device_reads",
+        "device_read_bytes",
+        "device_writes",
+        "device_written_bytes",
+        "device_flushes",
+        "switches",
+        "syncs",
+    ] {
+        full.work.push(quantity(
+            name,
+            "write requests at the device",
+            SeriesUnit::Number,
+            (1.0, 2.0),
+        ));
+    }
+    let all = explanation(vec![explained(0.38, full)]);
     for columns in [80, 100, 120] {
-        for explanation in [explanation(), unexplained()] {
-            let text = text(&explanation, style(columns));
-            for line in text.lines() {
-                assert!(width(line) <= columns, "{columns}: {line}");
-            }
+        let text = text(&all, style(columns));
+        assert!(
+            text.lines().count() <= 40,
+            "{}\n{text}",
+            text.lines().count()
+        );
+        for line in text.lines() {
+            assert!(width(line) <= columns, "{columns}: {line}");
         }
     }
 }
 
 #[test]
-fn a_ratio_without_reasons_is_unexplained_in_every_form() {
-    let all = unexplained();
-    let expected = "zfs <b> is 0.360×: unexplained, nothing that was measured accounts for it; the largest part is time of a \
-                    read at the devices";
-    assert!(text(&all, style(200)).contains(expected));
-    assert!(markup(&all, Markdown).contains("unexplained, nothing"));
-    let document: serde_json::Value = serde_json::from_str(&json(&all)).unwrap();
-    assert_eq!(document["schema"], "iodyno.explanation/1");
-    let headline = document["comparisons"][0]["headline"].as_str().unwrap();
-    assert!(headline.starts_with(expected), "{headline}");
-    assert_eq!(document["comparisons"][0]["unexplained"], 1.0);
+fn bars_have_the_lengths_of_their_parts() {
+    let text = text(&one(), style(80));
+    let bar = |side: &str| {
+        text.lines()
+            .find(|line| line.starts_with(&format!("  {side}")))
+            .unwrap()
+    };
+    let count = |line: &str, mark: char| line.chars().filter(|it| *it == mark).count();
+    let (first, second) = (bar("ext4 "), bar("zfs <b>"));
+    // The larger one is 60 long.
+    assert_eq!(count(second, '█'), 55);
+    assert_eq!(count(first, '█'), 18);
+    assert!(
+        first.ends_with("100 µs") && second.ends_with("260 µs"),
+        "{text}"
+    );
+    let ascii = Style {
+        unicode: false,
+        ..style(80)
+    };
+    let text = super::text(&self::one(), ascii);
+    assert!(text.is_ascii(), "{text}");
 }
 
 #[test]
-fn names_cannot_become_markup() {
-    let page = markup(&explanation(), Html);
-    assert!(
-        page.contains("zfs &lt;b&gt;") && !page.contains("<b>"),
-        "{page}"
-    );
+fn a_page_has_bars_and_names_cannot_become_markup() {
+    let page = markup(&one(), Html);
+    for expected in [
+        "<svg",
+        "zfs &lt;b&gt;",
+        "device: 240&nbsp;µs",
+        "<td class=\"number\">240&nbsp;µs</td>",
+    ] {
+        let plain = expected.replace("&nbsp;", " ");
+        assert!(
+            page.contains(expected) || page.contains(&plain),
+            "{expected}\n{page}"
+        );
+    }
+    assert!(!page.contains("<b>"), "{page}");
+    for markup in [Markdown, AsciiDoc].map(|it| markup(&one(), it)) {
+        assert!(markup.contains("each op takes 2.6 × as long"), "{markup}");
+    }
+}
+
+#[test]
+fn json_has_all_numbers_and_parts_add_up() {
+    let document: serde_json::Value = serde_json::from_str(&json(&one())).unwrap();
+    assert_eq!(document["schema"], "iodyno.explanation/2");
+    let reasons = &document["comparisons"][0]["reasons"];
+    assert_eq!(reasons["most"][0], "device");
+    let stack = &reasons["stacks"][0];
+    let parts = stack["parts"].as_array().unwrap().iter();
+    let sum: f64 = parts
+        .map(|it| it["quantity"]["candidate"].as_f64().unwrap())
+        .sum();
+    assert_eq!(sum, stack["whole"]["candidate"].as_f64().unwrap());
+    assert_eq!(reasons["candidate_causes"][0]["fact"]["name"], "delay.read");
+    assert_eq!(stack["parts"][0]["quantity"]["certainty"], "certain");
 }
 
 #[test]
 fn long_values_of_a_cause_begin_where_they_differ() {
-    let mut all = explanation();
+    let mut all = slow_device();
     let command = |policy: &str| {
         format!(
             "iodyno serve fs {{folder}} --socket {{socket}} --stats {{stats}} --dispatch {policy} --delay 200us"
         )
     };
-    let values = (command("inline"), command("pool:16"));
-    let name = "virtiofs.command".to_owned();
-    let axis = true;
-    all.comparisons[0].terms[0].causes = vec![Cause::Fact { name, values, axis }];
+    all.causes = vec![fact(
+        "virtiofs.command",
+        &command("inline"),
+        &command("pool:16"),
+    )];
+    let found = headline(&explained(0.38, all));
     let expected = "virtiofs.command: … inline --delay 200us → … pool:16 --delay 200us";
-    let text = text(&all, style(200));
-    assert!(text.contains(expected), "{text}");
+    assert!(found.contains(expected), "{found}");
 }
 
-/// A family of three workloads, two of which have the same first reason.
+/// A family of three workloads, two of which are slower at the device.
 fn family() -> Explanation {
-    let mut all = explanation();
-    let first = all.comparisons.remove(0);
     let member = |name: &str| Explained {
         row: vec![name.to_owned()],
-        ..first.clone()
+        ..explained(0.38, slow_device())
     };
-    let mut other = member("three");
-    other.terms.swap(0, 1);
-    other.terms[0].share = Some(0.9);
-    let rows = |names: &[&str]| -> Vec<Vec<String>> {
-        names.iter().map(|name| vec![(*name).to_owned()]).collect()
-    };
+    let mut all = explanation(vec![member("one"), member("two"), member("three")]);
     all.families = vec![ExplainedFamily {
         row: vec!["psync".to_owned()],
-        columns: first.columns.clone(),
-        metric: first.metric.clone(),
+        columns: ("ext4".to_owned(), "zfs <b>".to_owned()),
+        metric: Metric::iops(Metric::IOPS),
         ratio: Some(estimated(0.4)),
         verdict: Verdict::Slower,
         by_numbers: Verdict::Slower,
-        members: rows(&["one", "two", "three"]),
-        common: Some(CommonReason {
-            words: "time of a read at the devices".to_owned(),
-            rows: rows(&["one", "two"]),
-            factor: 0.38,
-            causes: first.terms[0].causes[..1].to_vec(),
-            too_few: None,
-        }),
+        members: all.comparisons.iter().map(|it| it.row.clone()).collect(),
+        stack: Some(slow_device().stacks.remove(0)),
+        most: Some((TimePart::Device, 2)),
+        causes: vec![fact("delay.read", "none", "3.00 ms")],
     }];
-    all.comparisons = vec![member("one"), member("two"), other];
     all
 }
 
 #[test]
-fn a_family_has_one_section_and_members_with_another_reason_their_own() {
+fn a_family_has_one_section_with_its_members() {
     let text = text(&family(), style(200));
-    let sentence = "zfs <b> is 0.400× (geometric mean): time of a read at the devices is the first reason in 2 of 3 workloads, \
-                    where it alone gives 0.380× (geometric mean); candidate cause: delay.read: none → 3.00 ms";
+    let sentence = "zfs <b> is 0.400× (geometric mean); in 2 of 3 workloads the difference is mostly at the device. Candidate cause: \
+                    delay.read: none → 3.00 ms";
     assert!(text.contains(sentence), "{text}");
-    let titles: Vec<&str> = (text.lines())
-        .filter(|line| line.contains(" against "))
-        .map(|line| line.split(':').next().unwrap())
-        .collect();
-    assert_eq!(titles, ["psync", "three"]);
+    assert_eq!(text.matches(" against ").count(), 1, "{text}");
     for member in ["one", "two", "three"] {
         assert!(text.contains(&format!("\n{member} ")), "{text}");
     }
-    let mut equal = family();
-    equal.comparisons[2].explained = None;
-    equal.families[0].verdict = Verdict::inconclusive(None);
-    let told = super::text(&equal, style(200));
-    assert_eq!(told.matches(" against ").count(), 1, "{told}");
-    assert!(
-        told.contains("undecided; so far zfs <b> is 0.400×"),
-        "{told}"
-    );
-    assert!(told.contains("no difference to explain"), "{told}");
-    equal.comparisons[2].verdict = Verdict::inconclusive(None);
-    let told = super::text(&equal, style(200));
-    assert!(!told.contains("no difference to explain"), "{told}");
     let why = reasons(&family(), style(400));
-    assert_eq!(why.lines().count(), 2, "{why}");
-    assert!(why.starts_with(&format!("why: psync: {sentence}")), "{why}");
-    for markup in [Markdown, Html].map(|it| markup(&family(), it)) {
-        assert!(
-            markup.contains("is the first reason in 2 of 3 workloads"),
-            "{markup}"
-        );
-    }
+    assert_eq!(why, format!("why: psync: {sentence}\n"));
     let document: serde_json::Value = serde_json::from_str(&json(&family())).unwrap();
-    assert_eq!(document["comparisons"].as_array().unwrap().len(), 3);
-    assert_eq!(document["families"][0]["common"]["rows"][1][0], "two");
+    assert_eq!(document["families"][0]["most"], "device");
+    assert_eq!(
+        document["families"][0]["stack"]["parts"][0]["part"],
+        "device"
+    );
 }
 
 #[test]
-fn what_several_comparisons_have_in_common_is_told_once() {
-    let mut all = explanation();
-    for (name, lacking) in [("write", "also this"), ("third", "")] {
-        let mut other = all.comparisons[0].clone();
-        other.row = vec![name.to_owned()];
-        if !lacking.is_empty() {
-            other.other_facts = vec![Cause::Fact {
-                name: "fullness".to_owned(),
-                values: ("1 %".to_owned(), "2 %".to_owned()),
-                axis: false,
-            }];
-        }
-        all.comparisons.push(other);
-    }
-    let text = text(&all, style(200));
-    let once = "! all 3 comparisons: not known: time in queue and device apart: `--trace block`";
-    assert!(text.ends_with(&format!("{once}\n")), "{text}");
-    assert_eq!(text.matches("not known").count(), 1);
-    assert_eq!(text.matches("fullness").count(), 1);
-}
-
-#[test]
-fn imported_comparisons_have_one_line_with_the_reason() {
-    let mut all = explanation();
-    all.comparisons[0].without = Some("the trials of a and b were imported".to_owned());
-    all.comparisons[0].lacking.clear();
-    let mut other = all.comparisons[0].clone();
-    other.row = vec!["write".to_owned()];
-    all.comparisons.push(other);
+fn comparisons_without_numbers_are_remarks_by_their_reason() {
+    let mut all = one();
+    all.comparisons[0].reasons = Err("imported trials have no CPU times".to_owned());
+    let one = text(&all, style(200));
+    assert!(
+        one.ends_with("SLOWER; not explained: imported trials have no CPU times\n"),
+        "{one}"
+    );
+    all.comparisons.push(all.comparisons[0].clone());
     assert_eq!(
         text(&all, style(200)),
-        "test, run 1\n\n! 2 comparisons are not explained: the trials of a and b were imported\n"
+        "test, run 1\n\n! 2 comparisons are not explained: imported trials have no CPU times\n"
     );
-}
-
-#[test]
-fn an_undecided_comparison_is_not_told_as_a_result() {
-    let mut all = explanation();
-    let it = &mut all.comparisons[0];
-    it.verdict = Verdict::inconclusive(None);
-    let line = text(&all, style(300));
-    let expected = "undecided; after 12 rounds, zfs <b> is 0.360×: time of a read";
-    assert!(line.contains(expected), "{line}");
     assert_eq!(reasons(&all, style(200)), "");
 }
 
 #[test]
-fn a_small_figure_is_not_cut() {
-    let mut all = explanation();
-    let it = &mut all.comparisons[0].series[0];
-    it.unit = SeriesUnit::Number;
-    it.medians = (0.000_040_2, 2.0);
-    let text = text(&all, style(80));
-    assert!(text.contains("4.0e-5"), "{text}");
-}
-
-#[test]
-fn what_is_not_comparable_is_a_result_only_if_its_numbers_decide() {
-    let mut all = explanation();
-    let it = &mut all.comparisons[0];
-    it.verdict = Verdict::NotComparable {
+fn undecided_comparisons_are_not_told_as_results() {
+    let mut all = one();
+    all.comparisons[0].verdict = Verdict::inconclusive(None);
+    let found = text(&all, style(300));
+    assert!(
+        found.contains("\nundecided after 12 rounds: 0.380× so far\n"),
+        "{found}"
+    );
+    assert_eq!(reasons(&all, style(200)), "");
+    // What is not comparable is a result if its numbers decide.
+    all.comparisons[0].verdict = Verdict::NotComparable {
         reasons: vec!["differing cpus_allowed".to_owned()],
     };
-    let decided = "zfs <b> is 0.360×: time of a read";
-    let told = text(&all, style(300));
-    assert!(told.contains(&format!("\n{decided}")), "{told}");
-    assert!(reasons(&all, style(300)).contains(decided));
-    all.comparisons[0].by_numbers = Verdict::inconclusive(None);
-    let told = text(&all, style(300));
-    let expected = format!("\nundecided; after 12 rounds, {decided}");
-    assert!(told.contains(&expected), "{told}");
-    assert_eq!(reasons(&all, style(300)), "");
+    assert!(reasons(&all, style(300)).contains("zfs <b> is 0.380×: each op"));
+    all.comparisons[0].by_numbers = Verdict::Equivalent;
+    assert!(text(&all, style(300)).contains("\nno difference to explain\n"));
 }
 
 #[test]
-fn an_undecided_comparison_without_a_difference_is_told_apart_from_equal_sides() {
-    let mut all = explanation();
-    all.comparisons[0].explained = None;
-    all.comparisons[0].series.clear();
-    let undecided = "undecided; after 12 rounds, no difference is shown\n";
-    let not_comparable = || Verdict::NotComparable {
-        reasons: Vec::new(),
-    };
-    for (verdict, by_numbers, expected) in [
-        (
-            Verdict::Equivalent,
-            Verdict::Equivalent,
-            "no difference to explain\n",
-        ),
-        (
-            not_comparable(),
-            Verdict::Equivalent,
-            "no difference to explain\n",
-        ),
-        (not_comparable(), Verdict::inconclusive(None), undecided),
-        (Verdict::inconclusive(None), Verdict::Equivalent, undecided),
-    ] {
-        let it = &mut all.comparisons[0];
-        (it.verdict, it.by_numbers) = (verdict, by_numbers);
-        let told = text(&all, style(200));
-        assert!(told.contains(&format!("\n{expected}")), "{told}");
-    }
-}
-
-#[test]
-fn the_reason_of_a_family_with_too_few_rounds_is_a_hint() {
-    let mut all = family();
-    let common = all.families[0].common.as_mut().unwrap();
-    common.too_few = Some(TooFew {
-        pairing: Pairing::Paired,
-        n: 5,
-        needed: 9,
-    });
-    let expected = "delay.read: none → 3.00 ms (a hint: 5 rounds cannot show it, 9 can)";
-    let told = [
-        text(&all, style(300)),
-        reasons(&all, style(400)),
-        json(&all),
-    ];
-    assert!(told.iter().all(|told| told.contains(expected)), "{told:?}");
-}
-
-#[test]
-fn the_sides_of_an_equation_have_headings_on_a_narrow_terminal() {
-    let mut all = explanation();
-    all.comparisons[0].identities[0].words = "in flight = rate × latency".to_owned();
-    let told = text(&all, style(80));
-    let lines = told
-        .lines()
-        .skip_while(|line| !line.starts_with("equation"));
-    let lines: Vec<Vec<&str>> = lines
-        .take(3)
-        .map(|line| {
-            let cells = line.split("  ").map(str::trim);
-            cells.filter(|cell| !cell.is_empty()).collect()
-        })
-        .collect();
-    let expected = [
-        &["equation", "of", "left side", "right side", "off by"][..],
-        &["in flight = rate × latency", "ext4", "1", "0.99", "−1 %"],
-        &["zfs <b>", "1", "0.70", "−30 %"],
-    ];
-    assert_eq!(lines, expected, "{told}");
+fn small_figures_are_not_cut() {
+    let mut all = one();
+    let reasons = all.comparisons[0].reasons.as_mut().unwrap();
+    reasons.work = vec![quantity(
+        "moves",
+        "moves",
+        SeriesUnit::Number,
+        (0.000_040_2, 2.0),
+    )];
+    let text = text(&all, style(80));
+    assert!(text.contains("4.0e-5"), "{text}");
 }

@@ -1,36 +1,53 @@
 //! The sentences of an explanation.
 
 use iodyno_model::{
-    Cause, Change, Contrast, Estimated, Explained, ExplainedFamily, Pairing, SeriesUnit, Term,
-    TooFew, Verdict,
+    Cause, Certainty, Explained, ExplainedFamily, Pairing, Quantity, Reasons, SeriesUnit, StackOf,
+    TimePart, Unit, Verdict,
 };
-use iodyno_units::significant;
+use iodyno_units::{counted, significant};
 
 use crate::compare::verdict_short;
 use crate::series::Scale;
 
-/// The most causes named with a term.
-const MAX_CAUSES: usize = 4;
-
 /// Longer values are truncated.
 const MAX_VALUE_LEN: usize = 64;
 
-const NO_DIFFERENCE: &str = "no difference to explain";
+/// Factors closer to 1 are not named.
+const SAME: f64 = 0.03;
 
-/// `randread: zfs against ext4, iops: 0.36× [0.34, 0.38], SLOWER`.
+/// `randread: zfs against ext4 by iops: 0.36× [0.34, 0.38], SLOWER`.
 pub(super) fn title(explained: &Explained) -> String {
-    let mut row = explained.row.clone();
-    row.retain(|name| !name.is_empty());
-    let row = match row.is_empty() {
-        true => String::new(),
-        false => format!("{}: ", row.join(" ")),
-    };
     let (baseline, candidate) = &explained.columns;
-    format!(
-        "{row}{candidate} against {baseline} by {}: {}",
+    let text = format!(
+        "{candidate} against {baseline} by {}: {}",
         explained.metric.name,
         speed(explained)
-    )
+    );
+    with_row(&explained.row, &text)
+}
+
+/// `psync: zfs against ext4 by iops over 5 workloads: 0.36× [0.34, 0.38], SLOWER`.
+pub(super) fn family_title(family: &ExplainedFamily) -> String {
+    let (baseline, candidate) = &family.columns;
+    let text = format!(
+        "{candidate} against {baseline} by {} over {}: {}",
+        family.metric.name,
+        counted(family.members.len() as u64, "workload"),
+        outcome(family.ratio, &family.verdict)
+    );
+    with_row(&family.row, &text)
+}
+
+fn with_row(row: &[String], text: &str) -> String {
+    let names: Vec<&str> = row
+        .iter()
+        .map(String::as_str)
+        .filter(|it| !it.is_empty())
+        .collect();
+    match names.is_empty() {
+        true => text.to_owned(),
+        false => format!("{}: {text}", names.join(" ")),
+    }
 }
 
 /// `0.36× [0.34, 0.38], SLOWER`.
@@ -38,63 +55,333 @@ pub(super) fn speed(explained: &Explained) -> String {
     outcome(explained.ratio, &explained.verdict)
 }
 
-fn outcome(ratio: Option<Estimated>, verdict: &Verdict) -> String {
-    let ratio = ratio.map_or("no ratio".to_owned(), times);
+fn outcome(ratio: Option<iodyno_model::Estimated>, verdict: &Verdict) -> String {
+    let ratio = ratio.map_or("no ratio".to_owned(), |ratio| {
+        let interval = ratio.interval.map_or(String::new(), |(low, high)| {
+            format!(" [{}, {}]", significant(low), significant(high))
+        });
+        format!("{}×{interval}", significant(ratio.value))
+    });
     // The reasons of a verdict are in the comparison.
     format!("{ratio}, {}", verdict_short(verdict))
 }
 
-/// `0.36× [0.34, 0.38]`.
-fn times(ratio: Estimated) -> String {
-    let interval = ratio.interval.map_or(String::new(), |(low, high)| {
-        format!(" [{}, {}]", significant(low), significant(high))
-    });
-    format!("{}{interval}", factor(ratio.value))
+/// `why: randread: zfs is 0.36×: …`.
+pub(super) fn line(explained: &Explained) -> String {
+    format!("why: {}", with_row(&explained.row, &headline(explained)))
 }
 
-/// `psync: zfs against ext4 by iops over 5 workloads: 0.36× [0.34, 0.38], SLOWER`.
-pub(super) fn family_title(family: &ExplainedFamily) -> String {
-    let (baseline, candidate) = &family.columns;
+/// The same of a family.
+pub(super) fn family_line(family: &ExplainedFamily) -> String {
+    format!("why: {}", with_row(&family.row, &of_family(family)))
+}
+
+/// Why the candidate differs: ops in flight and the time of an op, where that time is, and candidate causes.
+pub fn headline(explained: &Explained) -> String {
+    let candidate = &explained.columns.1;
+    let reasons = match &explained.reasons {
+        Ok(reasons) => reasons,
+        Err(why) => return format!("not explained: {why}"),
+    };
+    let Some(ratio) = explained.ratio.map(|ratio| ratio.value) else {
+        return "not explained: there is no ratio".to_owned();
+    };
+    if !explained.decided() {
+        return undecided(explained, ratio);
+    }
+    let speed = format!("{candidate} is {}×", significant(ratio));
+    let mut text = match rate_counts(explained, reasons) {
+        true => format!(
+            "{speed}{}: {}",
+            on_average(explained, reasons, ratio),
+            in_flight_and_time(explained, reasons)
+        ),
+        false => {
+            let given = if reasons.rate_given {
+                "the rate is given, and "
+            } else {
+                ""
+            };
+            let mean = changed(&reasons.time, "as long", "as fast");
+            let mean = mean.map_or("hardly differs".to_owned(), |(_, words)| {
+                format!("is {words}")
+            });
+            format!(
+                "{speed} by {}: {given}the mean time of an op {mean} ({})",
+                explained.metric.name,
+                arrow(&reasons.time)
+            )
+        }
+    };
+    text += &most(explained, reasons);
+    text += &limit(explained, reasons);
+    text + &causes(&reasons.causes)
+}
+
+/// Few slow rounds change a mean more than the ratio of a typical round: ` in a typical round, 0.25× on average`.
+fn on_average(explained: &Explained, reasons: &Reasons, ratio: f64) -> String {
+    let means = |quantity: &Quantity| quantity.sides.1 / quantity.sides.0;
+    let average = means(&reasons.in_flight) / means(&reasons.time);
+    let far = (average / ratio).max(ratio / average) > 1.25;
+    match far && explained.metric.unit == Unit::OpsPerSecond {
+        true => format!(" in a typical round, {}× on average", significant(average)),
+        false => String::new(),
+    }
+}
+
+fn undecided(explained: &Explained, ratio: f64) -> String {
+    let by_numbers = match &explained.verdict {
+        Verdict::NotComparable { .. } => &explained.by_numbers,
+        verdict => verdict,
+    };
+    match by_numbers {
+        Verdict::Equivalent => "no difference to explain".to_owned(),
+        _ => format!(
+            "undecided after {}: {}× so far",
+            trials(explained),
+            significant(ratio)
+        ),
+    }
+}
+
+/// `12 rounds`, `5 trials a side`.
+fn trials(explained: &Explained) -> String {
+    match explained.pairing {
+        Pairing::Paired => counted(explained.n.into(), "round"),
+        Pairing::Unpaired | Pairing::Runs => {
+            format!("{} a side", counted(explained.n.into(), "trial"))
+        }
+    }
+}
+
+/// Whether the compared figure follows from ops in flight and the time of an op.
+fn rate_counts(explained: &Explained, reasons: &Reasons) -> bool {
+    let latency = explained.metric.unit == Unit::Nanos
+        && explained.metric.name != iodyno_model::Metric::COMPLETION;
+    !reasons.rate_given && !latency
+}
+
+/// Little's law: `15.3 ops in flight instead of 0.99, each taking 5.6 × as long (24.3 → 136 µs)`.
+fn in_flight_and_time(explained: &Explained, reasons: &Reasons) -> String {
+    let op = match reasons
+        .stacks
+        .iter()
+        .any(|it| matches!(it.of, StackOf::Cycle))
+    {
+        true => "cycle",
+        false => "op",
+    };
+    let mut parts = reasons.stacks.iter().flat_map(|stack| &stack.parts);
+    let syncs = [TimePart::SyncDevice, TimePart::SyncAbove];
+    let with_syncs = parts.any(|(part, _)| syncs.contains(part));
+    let with_syncs = if with_syncs { " with its syncs" } else { "" };
+    let overlapped = !is_fine(reasons);
+    if overlapped && reasons.worker_limited == (true, true) {
+        let cpu = reasons.work.iter().find(|it| it.name == "worker_cpu");
+        let cpu = cpu.map_or(String::new(), |cpu| {
+            format!(", and an {op} costs {} of CPU time", arrow(cpu))
+        });
+        return format!("{} ({}){cpu}", what_limits(reasons, 1), busy(reasons, 1));
+    }
+    let time = arrow(&reasons.time);
+    let slower = changed(&reasons.time, "as long", "as fast");
+    let (one, other) = reasons.in_flight.sides;
+    let flight = ((other / one - 1.0).abs() > SAME).then(|| {
+        let number = |value: f64| with_unit(value, SeriesUnit::Number);
+        format!(
+            "{} {op}s in flight instead of {}",
+            number(other),
+            number(one)
+        )
+    });
+    let text = match (flight, slower) {
+        (Some(flight), Some((true, words))) => {
+            format!("{flight}, each{with_syncs} taking {words} ({time})")
+        }
+        (Some(flight), Some((false, words))) => {
+            format!("{flight}, each{with_syncs} {words} ({time})")
+        }
+        (Some(flight), None) => format!("{flight}, each{with_syncs} taking about as long ({time})"),
+        (None, Some((true, words))) => format!("each {op}{with_syncs} takes {words} ({time})"),
+        (None, Some((false, words))) => format!("each {op}{with_syncs} is {words} ({time})"),
+        (None, None) => format!("each {op}{with_syncs} takes about as long ({time})"),
+    };
+    let bytes = reasons.work.iter().find(|it| it.name == "job_bytes");
+    let bytes = bytes.filter(|_| explained.metric.unit == Unit::BytesPerSecond);
+    match bytes.filter(|it| (it.sides.1 / it.sides.0 - 1.0).abs() > SAME) {
+        Some(bytes) => format!("{text}, for {} of data", arrow(bytes)),
+        None => text,
+    }
+}
+
+/// Whether the CPU time of the worker is part of the time of an op.
+pub(super) fn is_fine(reasons: &Reasons) -> bool {
+    let mut parts = reasons.stacks.iter().flat_map(|stack| &stack.parts);
+    parts.any(|(part, _)| *part == TimePart::Unknown)
+}
+
+/// Whether a time is longer, with the factor: `5.6 × as long`; `None`: it hardly differs.
+fn changed(time: &Quantity, long: &str, fast: &str) -> Option<(bool, String)> {
+    let ratio = time.sides.1 / time.sides.0;
+    let longer = ratio > 1.0;
+    let (size, words) = if longer {
+        (ratio, long)
+    } else {
+        (ratio.recip(), fast)
+    };
+    (size > 1.0 + SAME).then(|| (longer, format!("{} × {words}", factor(size))))
+}
+
+/// Two significant digits, and two decimals close to 1.
+fn factor(size: f64) -> String {
+    match size {
+        size if size >= 9.95 => format!("{size:.0}"),
+        size if size >= 1.95 => format!("{size:.1}"),
+        size => format!("{size:.2}"),
+    }
+}
+
+/// `, mostly at the device (+128 µs)`.
+fn most(explained: &Explained, reasons: &Reasons) -> String {
+    let whole = reasons.time.difference.value.abs();
+    let Some((first, by)) = reasons.most.first() else {
+        return match reasons.noise {
+            true => format!(
+                "; which part takes the time cannot be told from {}",
+                trials(explained)
+            ),
+            false => String::new(),
+        };
+    };
+    let how = if by.abs() >= whole / 2.0 {
+        "mostly"
+    } else {
+        "partly"
+    };
+    let mut text = format!(
+        ", {how} {} ({})",
+        where_is(*first),
+        signed(*by, SeriesUnit::Nanos)
+    );
+    if let Some((second, by)) = reasons.most.get(1) {
+        text += &format!(
+            " and {} ({})",
+            where_is(*second),
+            signed(*by, SeriesUnit::Nanos)
+        );
+    }
+    text
+}
+
+/// The part in a sentence.
+fn where_is(part: TimePart) -> &'static str {
+    match part {
+        TimePart::Device => "at the device",
+        TimePart::Queue => "in the device's queue",
+        TimePart::Layers => "in layers above the device",
+        TimePart::Server => "in the server",
+        TimePart::CpuWait => "waiting for a CPU",
+        TimePart::Unknown => "asleep for a reason that is not counted",
+        TimePart::SyncDevice => "in syncs at the device",
+        TimePart::SyncAbove => "in syncs above the device",
+        part => part.words(),
+    }
+}
+
+/// `; in x the worker is the limit (98 % of its time is CPU)`.
+fn limit(explained: &Explained, reasons: &Reasons) -> String {
+    let (baseline, candidate) = &explained.columns;
+    let (side, column) = match reasons.worker_limited {
+        (true, true) if is_fine(reasons) && rate_counts(explained, reasons) => (1, "both"),
+        (false, true) => (1, candidate.as_str()),
+        (true, false) => (0, baseline.as_str()),
+        _ => return String::new(),
+    };
     format!(
-        "{}: {candidate} against {baseline} by {} over {}: {}",
-        family.row.join(" ").trim(),
-        family.metric.name,
-        iodyno_units::counted(family.members.len() as u64, "workload"),
-        outcome(family.ratio, &family.verdict)
+        "; in {column} {} ({})",
+        what_limits(reasons, side),
+        busy(reasons, side)
     )
+}
+
+/// `the worker is the limit`, or what it waits for.
+fn what_limits(reasons: &Reasons, side: usize) -> &'static str {
+    let (cpu, wait) = cpu_and_wait(reasons, side);
+    match wait > cpu {
+        true => "the worker mostly waits for a CPU",
+        false => "the worker is the limit",
+    }
+}
+
+/// Percent of the worker's time on a side: on a CPU, and waiting for one.
+fn cpu_and_wait(reasons: &Reasons, side: usize) -> (f64, f64) {
+    let of = |parts: &[TimePart]| -> f64 {
+        let own = reasons
+            .worker
+            .iter()
+            .filter(|(part, _)| parts.contains(part));
+        own.map(|(_, it)| [it.sides.0, it.sides.1][side]).sum()
+    };
+    (
+        of(&[TimePart::KernelCpu, TimePart::UserCpu]),
+        of(&[TimePart::CpuWait]),
+    )
+}
+
+/// `98 % of its time is CPU`.
+fn busy(reasons: &Reasons, side: usize) -> String {
+    let (cpu, wait) = cpu_and_wait(reasons, side);
+    match wait >= 5.0 {
+        true => format!("{cpu:.0} % of its time is CPU, {wait:.0} % waiting for a CPU"),
+        false => format!("{cpu:.0} % of its time is CPU"),
+    }
+}
+
+/// The end of a sentence with the candidates for the cause.
+fn causes(causes: &[Cause]) -> String {
+    let all: Vec<String> = causes.iter().map(cause).collect();
+    match all.as_slice() {
+        [] => String::new(),
+        [one] => format!(". Candidate cause: {one}"),
+        several => format!(". Candidate causes: {}", several.join("; ")),
+    }
+}
+
+/// `depth: 1 → 16`.
+pub(super) fn cause(cause: &Cause) -> String {
+    match cause {
+        Cause::Fact { name, values, .. } => {
+            let [one, other] = short([&values.0, &values.1]);
+            format!("{name}: {one} → {other}")
+        }
+        Cause::Series(quantity) => format!("{}: {}", quantity.words, arrow(quantity)),
+    }
 }
 
 /// Why a family differs, in a sentence.
 pub(super) fn of_family(family: &ExplainedFamily) -> String {
-    let Some(common) = &family.common else {
-        return "not explained: its workloads have no reason in common".to_owned();
+    let Some(ratio) = family.ratio else {
+        return "not explained: there is no ratio".to_owned();
     };
-    let candidate = &family.columns.1;
-    let undecided = match decided(&family.verdict, &family.by_numbers) {
-        true => "",
-        false => "undecided; so far ",
+    let undecided = if family.decided() {
+        ""
+    } else {
+        "undecided; so far "
     };
-    let ratio = family.ratio.map_or(String::new(), |ratio| {
-        format!(
-            "{undecided}{candidate} is {}× (geometric mean): ",
-            significant(ratio.value)
-        )
-    });
-    let causes = candidates(&common.causes);
-    format!(
-        "{ratio}{} is the first reason in {} of {} workloads, where it alone gives {} (geometric mean){causes}{}",
-        common.words,
-        common.rows.len(),
-        family.members.len(),
-        factor(common.factor),
-        hint(common.too_few)
-    )
-}
-
-/// `why: psync: …`.
-pub(super) fn family_line(family: &ExplainedFamily) -> String {
-    let row = family.row.join(" ");
-    format!("why: {}: {}", row.trim(), of_family(family))
+    let speed = format!(
+        "{undecided}{} is {}× (geometric mean)",
+        family.columns.1,
+        significant(ratio.value)
+    );
+    match family.most {
+        None => format!("{speed}; its workloads have no part of their time in common that differs"),
+        Some((part, count)) => format!(
+            "{speed}; in {count} of {} the difference is mostly {}{}",
+            counted(family.members.len() as u64, "workload"),
+            where_is(part),
+            causes(&family.causes)
+        ),
+    }
 }
 
 /// The name of a member of a family: the values of its row that are not those of the family.
@@ -105,168 +392,6 @@ pub(super) fn member(family: &ExplainedFamily, member: &Explained) -> String {
         .map(|(own, _)| own.as_str())
         .collect();
     own.join(" ")
-}
-
-/// The verdict on whether the sides differ: that of the numbers alone if the sides are not comparable.
-fn judged<'a>(verdict: &'a Verdict, by_numbers: &'a Verdict) -> &'a Verdict {
-    match verdict {
-        Verdict::NotComparable { .. } => by_numbers,
-        verdict => verdict,
-    }
-}
-
-/// Whether the numbers allow a difference as well as none.
-fn undecided(explained: &Explained) -> bool {
-    matches!(
-        judged(&explained.verdict, &explained.by_numbers),
-        Verdict::Inconclusive { .. } | Verdict::CannotDecide { .. }
-    )
-}
-
-/// The table entry of a family's member without a difference.
-pub(super) fn without_difference(member: &Explained) -> &'static str {
-    match undecided(member) {
-        true => "undecided",
-        false => NO_DIFFERENCE,
-    }
-}
-
-/// Whether the numbers state a difference.
-pub(super) fn decided(verdict: &Verdict, by_numbers: &Verdict) -> bool {
-    matches!(
-        judged(verdict, by_numbers),
-        Verdict::Faster | Verdict::Slower | Verdict::DifferentButSmall
-    )
-}
-
-/// Why the candidate differs, in a sentence: the largest part of the ratio, its share, and candidates for its cause.
-pub fn headline(explained: &Explained) -> String {
-    let candidate = &explained.columns.1;
-    if let Some(why) = &explained.without {
-        return format!("not explained: {why}");
-    }
-    let Some(ratio) = explained.ratio.map(|ratio| ratio.value) else {
-        return "not explained: there is no ratio".to_owned();
-    };
-    let Some(share) = explained.explained else {
-        let none = match undecided(explained) {
-            true => format!(
-                "undecided; after {}, no difference is shown",
-                rounds(explained)
-            ),
-            false => NO_DIFFERENCE.to_owned(),
-        };
-        return match explained.series.len() {
-            0 => none,
-            1 => format!("{none}; 1 quantity differs nevertheless"),
-            count => format!("{none}; {count} quantities differ nevertheless"),
-        };
-    };
-    let speed = match decided(&explained.verdict, &explained.by_numbers) {
-        true => format!("{candidate} is {}×", significant(ratio)),
-        false => format!(
-            "undecided; after {}, {candidate} is {}×",
-            rounds(explained),
-            significant(ratio)
-        ),
-    };
-    let weak = hint(explained.too_few());
-    if explained.is_unexplained() {
-        let known = match share > 0.0 {
-            true => format!(
-                "{:.0} % of it follows from what was measured",
-                share * 100.0
-            ),
-            false => "nothing that was measured accounts for it".to_owned(),
-        };
-        let most = explained.terms.first();
-        let most = most.filter(|term| term.share.is_some_and(|share| share > 0.0));
-        let most = most.map_or(String::new(), |term| {
-            format!("; the largest part is {}", part(term, ratio))
-        });
-        return format!("{speed}: unexplained, {known}{most}{weak}");
-    }
-    let mut reasons = explained.reasons();
-    let first = reasons.next();
-    let mut text = first.map_or(String::new(), |term| {
-        format!("{}{}", part(term, ratio), candidates(&term.causes))
-    });
-    if let Some(second) = reasons.next() {
-        text += &format!("; then {}", part(second, ratio));
-    }
-    format!("{speed}: {text}{weak}")
-}
-
-/// `3.10× as much of reads at the devices per op (2.9 of 2.8×)`.
-fn part(term: &Term, ratio: f64) -> String {
-    let larger = |value: f64| significant(value.max(value.recip()));
-    let (own, all) = (larger(term.factor.value), larger(ratio));
-    let contrast = &term.contrast;
-    format!(
-        "{}, {} ({own} of {all}×)",
-        contrast.words,
-        medians(contrast)
-    )
-}
-
-/// `12.3 µs → 24.6 µs`.
-fn medians(contrast: &Contrast) -> String {
-    let (one, other) = contrast.medians;
-    let unit = contrast.unit;
-    format!("{} → {}", with_unit(one, unit), with_unit(other, unit))
-}
-
-/// The hint after a reason if there are too few rounds to show it.
-fn hint(too_few: Option<TooFew>) -> String {
-    too_few.map_or(String::new(), |TooFew { pairing, n, needed }| {
-        format!(
-            " (a hint: {} cannot show it, {needed} can)",
-            counted(pairing, n)
-        )
-    })
-}
-
-fn rounds(explained: &Explained) -> String {
-    counted(explained.pairing, explained.n)
-}
-
-fn counted(pairing: Pairing, n: u32) -> String {
-    match pairing {
-        Pairing::Paired => iodyno_units::counted(n.into(), "round"),
-        Pairing::Unpaired | Pairing::Runs => {
-            format!("{} a side", iodyno_units::counted(n.into(), "trial"))
-        }
-    }
-}
-
-/// The end of a sentence with the candidates for the cause.
-fn candidates(causes: &[Cause]) -> String {
-    listed(causes).map_or(String::new(), |causes| {
-        format!("; candidate cause: {causes}")
-    })
-}
-
-fn listed(causes: &[Cause]) -> Option<String> {
-    let all: Vec<String> = causes.iter().map(cause).collect();
-    match all.as_slice() {
-        [] => None,
-        few if few.len() <= MAX_CAUSES => Some(few.join("; ")),
-        many => Some(format!(
-            "{}; {} more",
-            many[..MAX_CAUSES].join("; "),
-            many.len() - MAX_CAUSES
-        )),
-    }
-}
-
-fn cause(cause: &Cause) -> String {
-    match cause {
-        Cause::Fact { name, values, .. } => {
-            let [one, other] = short([&values.0, &values.1]);
-            format!("{name}: {one} → {other}")
-        }
-        Cause::Series(contrast) => format!("{} {}", contrast.words, medians(contrast)),
-    }
 }
 
 /// Two values that differ, short enough for a sentence: of long ones, the words with which both begin are left out.
@@ -292,40 +417,12 @@ fn short(values: [&str; 2]) -> [String; 2] {
     })
 }
 
-/// The text below a term.
-pub(super) fn causes(term: &Term) -> Option<String> {
-    Some(format!("candidate causes: {}", listed(&term.causes)?))
-}
-
-/// Remarks below the tables.
-pub(super) fn remarks(explained: &Explained) -> Vec<String> {
-    let mut remarks = Vec::new();
-    if let (Some(needed), true) = (explained.rounds_needed, explained.without.is_none()) {
-        remarks.push(format!(
-            "{} cannot show a change in any of {}, {needed} can; here a part counts as different if it changed in the same direction in \
-             every round",
-            rounds(explained),
-            iodyno_units::counted(explained.tested.into(), "part")
-        ));
-    }
-    let facts: Vec<String> = explained.other_facts.iter().map(cause).collect();
-    if !facts.is_empty() {
-        remarks.push(format!(
-            "facts that differ and act on none of these parts: {}",
-            facts.join("; ")
-        ));
-    }
-    if !explained.lacking.is_empty() {
-        remarks.push(format!("not known: {}", explained.lacking.join("; ")));
-    }
-    remarks
-}
-
-/// The part's name, marked if it only says where the time went.
-pub(super) fn quantity(term: &Term) -> String {
-    match term.open {
-        true => format!("{} (where, not why)", term.contrast.words),
-        false => term.contrast.words.clone(),
+/// `certain`.
+pub(super) fn certainty(certainty: Certainty) -> &'static str {
+    match certainty {
+        Certainty::Certain => "certain",
+        Certainty::Likely => "likely",
+        Certainty::NotDecided => "not decided",
     }
 }
 
@@ -344,67 +441,44 @@ pub(super) fn with_unit(value: f64, unit: SeriesUnit) -> String {
     }
 }
 
-/// `3.10× [2.90, 3.30]`, or `+12.3 µs` where a side has none.
-pub(super) fn change(contrast: &Contrast) -> String {
-    match contrast.change {
-        None => String::new(),
-        Some(Change::Ratio(ratio)) => times(ratio),
-        Some(Change::Difference(difference)) => {
-            let sign = match difference.value < 0.0 {
-                true => "−",
-                false => "+",
-            };
-            format!("{sign}{}", with_unit(difference.value.abs(), contrast.unit))
+/// `24.3 → 136 µs`: the unit once if both have the same.
+fn arrow(quantity: &Quantity) -> String {
+    let (one, other) = quantity.sides;
+    let (first, second) = (
+        with_unit(one, quantity.unit),
+        with_unit(other, quantity.unit),
+    );
+    let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
+    match (unit(&first), unit(&second)) {
+        (Some(same), Some(other)) if same == other => {
+            format!("{} → {second}", first.trim_end_matches(&same).trim_end())
         }
+        _ => format!("{first} → {second}"),
     }
 }
 
-pub(super) fn p(contrast: &Contrast) -> String {
-    contrast.adjusted_p.map_or(String::new(), |p| match p {
-        p if p < 0.001 => "<0.001".to_owned(),
-        p => format!("{p:.3}"),
-    })
+/// `+128 µs`.
+fn signed(value: f64, unit: SeriesUnit) -> String {
+    let sign = if value < 0.0 { "−" } else { "+" };
+    format!("{sign}{}", with_unit(value.abs(), unit))
 }
 
-/// `10/10`: in how many rounds it changed in this direction.
-pub(super) fn alike(contrast: &Contrast) -> String {
-    format!("{}/{}", contrast.agreeing.0, contrast.agreeing.1)
-}
-
-/// `−0.82 0.10`: the correlation with the metric over the trials of each side.
-pub(super) fn correlation(contrast: &Contrast) -> String {
-    let one = |value: Option<f64>| {
-        value.map_or("-".to_owned(), |value| {
-            format!("{value:.1}").replace('-', "−")
-        })
+/// `+128 µs [119, 137]`.
+pub(super) fn difference(quantity: &Quantity) -> String {
+    let value = quantity.difference.value;
+    let text = signed(value, quantity.unit);
+    let Some((low, high)) = quantity.difference.interval else {
+        return text;
     };
-    format!("{} {}", one(contrast.within.0), one(contrast.within.1))
-}
-
-/// `0.38×`.
-pub(super) fn factor(value: f64) -> String {
-    format!("{}×", significant(value))
-}
-
-/// `95 %`; empty without a difference.
-pub(super) fn share(share: Option<f64>) -> String {
-    share.map_or(String::new(), |share| {
-        format!("{:.0} %", share * 100.0).replace('-', "−")
-    })
-}
-
-/// `+3 %`.
-pub(super) fn signed_percent(share: f64) -> String {
-    match share {
-        share if share.abs() < 0.005 => "0 %".to_owned(),
-        share => format!("{:+.0} %", share * 100.0).replace('-', "−"),
-    }
-}
-
-/// `why: randread: zfs is 0.36×: …`.
-pub(super) fn line(explained: &Explained) -> String {
-    match explained.row.join(" ").trim() {
-        "" => format!("why: {}", headline(explained)),
-        row => format!("why: {row}: {}", headline(explained)),
-    }
+    // The ends are in the unit of the value.
+    let scale = Scale::of(quantity.unit, value);
+    let end = |value: f64| {
+        let text = match quantity.unit {
+            SeriesUnit::Number => with_unit(value, SeriesUnit::Number),
+            _ => scale.draw(Some(value)),
+        };
+        text.strip_prefix('-')
+            .map_or(text.clone(), |size| format!("−{size}"))
+    };
+    format!("{text} [{}, {}]", end(low), end(high))
 }

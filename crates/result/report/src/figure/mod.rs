@@ -16,6 +16,7 @@ mod tests;
 pub use axis::{Axis, Scale};
 pub use page::{Content, Page, Section, page};
 pub use picture::{Format, PictureError, picture};
+pub(crate) use svg::css;
 
 /// The kind of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
