@@ -146,7 +146,7 @@ fn shipped() -> Vec<(PathBuf, String)> {
 #[test]
 fn accepts_the_shipped_experiments() {
     let shipped = shipped();
-    assert_eq!(shipped.len(), 32);
+    assert!(shipped.len() > 30, "{}", shipped.len());
     for (file, text) in shipped {
         assert!(is_accepted(&text), "{}", file.display());
     }
