@@ -503,7 +503,7 @@ fn invalid_overrides_are_refused_with_the_available_names() {
             poisson: true,
             ..or()
         },
-        &["without a rate"],
+        &["requires a rate"],
     );
     for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         check(
@@ -526,7 +526,7 @@ fn invalid_overrides_are_refused_with_the_available_names() {
         "create_empty",
         all,
         &[
-            "duration of nothing",
+            "duration is 0",
             "number of ops",
             "more than 100 %",
             "no set `y`",
@@ -602,10 +602,7 @@ fn a_smaller_append_limit_reduces_the_space_needed() {
     let described = named("write_sync_1MB").unwrap().with(&small).unwrap();
     assert_eq!(described.needs().bytes, 3 * (4 << 20));
     let faults = named("create_empty").unwrap().with(&small).unwrap_err();
-    assert!(
-        faults[0].message.contains("appends to no file"),
-        "{faults:?}"
-    );
+    assert!(faults[0].message.contains("does not append"), "{faults:?}");
     let less_than_a_write = Overrides {
         new_file_at: Some(4096),
         ..Overrides::default()

@@ -78,7 +78,7 @@ fn top_level_keys_are_parsed_and_checked() {
         "duration = '10'",
         "1:12 `duration`: `10` has no unit; write `10s`",
     );
-    one("duration = '0s'", "1:1 a `duration` of nothing");
+    one("duration = '0s'", "1:1 `duration` is 0");
     one("max-ops = 0", "1:11 `max-ops` is out of range…from 1");
     one("max-ops = -5", "1:11 `max-ops` is out of range");
     one(

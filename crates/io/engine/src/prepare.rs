@@ -110,7 +110,7 @@ pub(crate) fn shared_files(
     let ClonePart::SharedFiles(part) = &spec.part else {
         return Err(WorkerError::new(
             "use shared files",
-            "the clones were not told of one another",
+            "the clones have no common state",
         ));
     };
     let state = Arc::clone(part.state());

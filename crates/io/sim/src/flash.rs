@@ -96,8 +96,8 @@ type WorkQueue = VecDeque<Part>;
 
 /// A solid-state disk: consecutive pages lie on consecutive channels, then on their next dies. A die reads or programs
 /// one page at a time and keeps a page that it has read until its channel has transferred it. Work is done in the order
-/// of its arrival. Writes end when the buffer has room for them; their pages are programmed later, before which reads
-/// of them come from the buffer only by chance: reads always go to the dies.
+/// of its arrival. Writes end when the buffer has room for them; their pages are programmed later. Reads are never
+/// served from the buffer.
 #[derive(Debug, Clone)]
 pub struct Flash {
     settings: FlashSettings,

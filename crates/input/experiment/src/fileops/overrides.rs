@@ -201,13 +201,13 @@ fn apply_to_job(
     );
     refuse(
         overrides.poisson && rate.is_none(),
-        "exponential distances mean nothing without a rate",
-        "say at which rate ops are to begin",
+        "`poisson` requires a rate",
+        "use `--rate N`",
     );
     refuse(
         overrides.duration == Some(Nanos(0)),
-        "a duration of nothing measures nothing",
-        "say how long, such as 10s",
+        "the duration is 0",
+        "give a time, such as `10s`",
     );
     refuse(
         overrides
@@ -347,7 +347,7 @@ impl Change<'_> {
         }
         if appends == 0 {
             let message = format!(
-                "`{}` appends to no file, so that none gives way to a new one",
+                "`new-file-at` has no effect: `{}` does not append",
                 self.workload
             );
             self.fault(message, "leave it out".to_owned());

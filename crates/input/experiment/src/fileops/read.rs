@@ -195,11 +195,7 @@ fn end(file: &Section<'_>, report: &mut Report<'_>) -> JobEnd {
     let runtime = file.time("duration", report);
     if runtime == Some(Nanos(0)) {
         let at = file.key("duration").unwrap_or_default();
-        report.error(
-            at,
-            "a `duration` of nothing measures nothing",
-            "say how long, such as `\"10s\"`",
-        );
+        report.error(at, "`duration` is 0", "give a time, such as `\"10s\"`");
     }
     let ops = file.count("max-ops", (1, i64::MAX as u64), report);
     JobEnd {

@@ -31,10 +31,7 @@ pub(super) fn one_format(richest: [Vec<Entry>; 3]) -> (Vec<Entry>, Vec<std::ops:
             });
             match same {
                 Some(index) => {
-                    let remark = format!(
-                        "stands there as {} as well, line {}",
-                        entry.form, entry.line
-                    );
+                    let remark = format!("also present as {}, line {}", entry.form, entry.line);
                     kept[index].remarks.push(remark);
                     repeated.push(entry.lines);
                 }
@@ -271,9 +268,9 @@ fn percentiles_lost(sum: &mut Entry, clones: &[Entry]) {
         if had && !has {
             sum.withheld.push(Withheld {
                 metric: format!("{name}.p99"),
-                why: "percentiles of single clones make none of the whole; \
-                      group_reporting or json+ would have kept them"
-                    .to_owned(),
+                why:
+                    "percentiles of clones cannot be combined; group_reporting or json+ keeps them"
+                        .to_owned(),
             });
         }
     }

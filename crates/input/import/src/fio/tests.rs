@@ -75,7 +75,10 @@ fn a_run_in_all_formats_counts_once_and_its_json_is_used() {
             ("sync.iops", 270.0 / 1.001),
         ],
     );
-    for also in ["fio terse as well, line 7", "fio output as well, line 566"] {
+    for also in [
+        "present as fio terse, line 7",
+        "present as fio output, line 566",
+    ] {
         assert!(
             mixed.remarks.iter().any(|remark| remark.contains(also)),
             "{also}"

@@ -121,17 +121,13 @@ impl<'g> Resolver<'g> {
             for part in parts {
                 match part {
                     Part::Head(level) if *level >= grid.levels() => {
-                        return Err(format!("it has no `{part}`, which `{name}` asks for"));
+                        return Err(format!("it has no `{part}`, which `{name}` requires"));
                     }
                     Part::Section if grid.section.is_none() => {
-                        return Err(format!(
-                            "no heading stands over it, which `{name}` asks for"
-                        ));
+                        return Err(format!("`{name}` requires a heading above the table"));
                     }
                     Part::Caption if grid.caption.is_none() => {
-                        return Err(format!(
-                            "no line stands right above it, which `{name}` asks for"
-                        ));
+                        return Err(format!("`{name}` requires a line right above the table"));
                     }
                     part => used.extend(column(grid, part, name)?),
                 }
@@ -303,7 +299,7 @@ fn in_parentheses(text: &str) -> Option<Measure> {
 
 /// The column that a part refers to; `None` if it refers to another element.
 fn column(grid: &Grid, part: &Part, name: &str) -> Result<Option<usize>, String> {
-    let missing = || format!("it has no column `{part}`, which `{name}` asks for");
+    let missing = || format!("it has no column `{part}`, which `{name}` requires");
     match part {
         Part::Column(column) if *column < grid.heads.len() => Ok(Some(*column)),
         Part::Named(heading) => {

@@ -180,7 +180,7 @@ impl Draft {
             self.config.push(Part::Section);
         }
         if self.config.is_empty() {
-            return Err("nothing says what its configurations are".to_owned());
+            return Err("its configurations are unknown".to_owned());
         }
         if self.workload.is_empty() {
             let caption = grid.caption.as_ref().map(|_| Part::Caption);

@@ -85,7 +85,7 @@ fn table(
         // Prose in columns is not reported as an unread table.
         Err(_) if grid.loose || !has_units(grid) => (Vec::new(), None),
         Err(why) => {
-            let why = format!("a table, but {why}; say what its parts are by a column map");
+            let why = format!("a table, but {why}; name its parts by a column map");
             (vec![Extract::unread(at, why)], None)
         }
     }

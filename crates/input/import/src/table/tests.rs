@@ -210,7 +210,7 @@ fn an_ambiguous_table_is_not_guessed() {
         (
             "| | read MB/s | write MB/s |\n|-|-|-|\n| a | 1 | 2 |\n",
             None,
-            "what its configurations are",
+            "its configurations are unknown",
         ),
         (
             "| t | x |\n|-|-|\n| a | 1 MB/s |\n",
@@ -225,7 +225,7 @@ fn an_ambiguous_table_is_not_guessed() {
         (
             "| t | x |\n|-|-|\n| a | 1 MB/s |\n",
             Some("config=section"),
-            "no heading stands over it",
+            "`config` requires a heading above the table",
         ),
     ] {
         let imported = import(text, map);
