@@ -23,6 +23,7 @@ pub(crate) enum ReportFormat {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  iodyno report last
   iodyno report last -o report.html
   iodyno report before after -o report.html
   iodyno report last --format markdown")]
@@ -35,7 +36,8 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_enum, default_value_t = ReportFormat::Html)]
     pub(crate) format: ReportFormat,
 
-    /// File to write; it must not exist [default: standard output].
+    /// File to write; it must not exist [default: standard output; for a page on a terminal, a new file in the current
+    /// folder].
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
 }

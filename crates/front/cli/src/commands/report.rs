@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Write, stdout};
 use std::mem::take;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use iodyno_judge::{CompareResult, figures};
 use iodyno_model::{
@@ -45,11 +45,6 @@ const COLUMNS: usize = 110;
 
 /// Writes a report.
 pub(crate) fn report(args: &ReportArgs, context: &Context) -> Result<Exit, Failure> {
-    if args.output.is_none() && args.format == ReportFormat::Html && stdout().is_terminal() {
-        let fault = Diagnostic::error("the page is not for a terminal");
-        let hint = "name a file with `-o report.html`, or choose `--format markdown`";
-        return Err(Failure::input(vec![fault.hint(hint)]));
-    }
     let store = context.store_to_read()?;
     let results = Results::read(&args.runs, &store)?;
     let text = match args.format {
@@ -57,17 +52,32 @@ pub(crate) fn report(args: &ReportArgs, context: &Context) -> Result<Exit, Failu
         ReportFormat::Markdown => results.text(Markup::Markdown, &store)?,
         ReportFormat::Asciidoc => results.text(Markup::AsciiDoc, &store)?,
     };
-    let Some(path) = &args.output else {
-        write_out(text)?;
-        return Ok(Exit::Fine);
+    let on_terminal = args.format == ReportFormat::Html && stdout().is_terminal();
+    let path = match (&args.output, on_terminal) {
+        (Some(path), _) => path.clone(),
+        (None, true) => page_name(&results.names()),
+        (None, false) => {
+            write_out(text)?;
+            return Ok(Exit::Fine);
+        }
     };
-    write(path, text.as_bytes())?;
+    write(&path, text.as_bytes())?;
     context.note(&format!(
         "report of {} written to {}",
         results.names().join(" and "),
         path.display()
     ));
     Ok(Exit::Fine)
+}
+
+/// The first free name in the current folder for the page of some runs: `iodyno-run-1.html`, `iodyno-run-1.2.html`.
+fn page_name(runs: &[String]) -> PathBuf {
+    let name = format!("iodyno {}", runs.join(" "));
+    let name = name.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let numbered = (2..).map(|number| PathBuf::from(format!("{name}.{number}.html")));
+    let mut names = std::iter::once(PathBuf::from(format!("{name}.html"))).chain(numbered);
+    let free = names.find(|path| path.symlink_metadata().is_err());
+    free.expect("there are endless names")
 }
 
 /// Writes one figure.
