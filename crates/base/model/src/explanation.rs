@@ -18,6 +18,8 @@ pub struct Costs {
     pub one_at_a_time: bool,
     /// Whether the jobs have a rate, so that the rate is given and does not follow from the time of an op.
     pub scheduled: bool,
+    /// Whether a job polls by design, so that its worker never sleeps.
+    pub polls: bool,
     /// Whether all jobs bypass the page cache, so that what devices move beyond the jobs' bytes is not the jobs'
     /// read-ahead or write-back.
     pub direct: bool,
@@ -143,10 +145,16 @@ pub enum TimePart {
     Unknown,
     /// The rest, where the CPU time of the worker overlaps other ops.
     Above,
+    /// [`TimePart::Unknown`] without counters of the devices.
+    AsleepOrDevice,
+    /// [`TimePart::Above`] without counters of the devices.
+    DeviceAndAbove,
     /// Writes and flushes of syncs at the lowest devices.
     SyncDevice,
     /// The rest of the time in syncs.
     SyncAbove,
+    /// The time in syncs without counters of the devices.
+    Syncs,
     /// Requests of a kind in [`REQUEST_KINDS`].
     Requests(usize),
     /// A step of a cycle of file operations.
@@ -154,6 +162,12 @@ pub enum TimePart {
 }
 
 impl TimePart {
+    /// Whether it is the rest of an op's time, which no counter states.
+    pub fn is_rest(self) -> bool {
+        use TimePart::{Above, AsleepOrDevice, DeviceAndAbove, Unknown};
+        matches!(self, Unknown | Above | AsleepOrDevice | DeviceAndAbove)
+    }
+
     /// Its stable name: `wait_for_cpu`.
     pub fn name(self) -> &'static str {
         match self {
@@ -166,8 +180,11 @@ impl TimePart {
             TimePart::CpuWait => "wait_for_cpu",
             TimePart::Unknown => "unknown",
             TimePart::Above => "above_device",
+            TimePart::AsleepOrDevice => "asleep_or_device",
+            TimePart::DeviceAndAbove => "device_and_above",
             TimePart::SyncDevice => "syncs_device",
             TimePart::SyncAbove => "syncs_above_device",
+            TimePart::Syncs => "syncs",
             TimePart::Requests(kind) => ["reads", "writes", "discards", "flushes"][kind.min(3)],
             TimePart::Step(name) => name,
         }
@@ -185,8 +202,11 @@ impl TimePart {
             TimePart::CpuWait => "wait for a CPU",
             TimePart::Unknown => "asleep, unknown why",
             TimePart::Above => "above the device",
+            TimePart::AsleepOrDevice => "asleep, at the device or elsewhere",
+            TimePart::DeviceAndAbove => "at the device and above",
             TimePart::SyncDevice => "syncs at the device",
             TimePart::SyncAbove => "syncs above the device",
+            TimePart::Syncs => "syncs",
             TimePart::Requests(_) | TimePart::Step(_) => self.name(),
         }
     }
@@ -296,6 +316,23 @@ pub struct Reasons {
     pub noise: bool,
     /// At most three.
     pub causes: Vec<Cause>,
+}
+
+/// What limits the rate of repeated trials.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limit {
+    /// Mean time of an op with its syncs, ns.
+    pub time_ns: f64,
+    /// Mean number of ops in flight.
+    pub in_flight: f64,
+    /// The largest part of that time.
+    pub part: TimePart,
+    /// Its share of that time.
+    pub share: f64,
+    /// Percent of the workers' time on a CPU and waiting for one, if they hardly sleep and do not poll by design.
+    pub worker: Option<(f64, f64)>,
+    /// Whether the jobs have a rate, which is the limit unless it is missed.
+    pub rate_given: bool,
 }
 
 /// Why a candidate differs from the baseline in one row.

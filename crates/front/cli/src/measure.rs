@@ -10,7 +10,7 @@ use iodyno_store::{SqliteStore, Store};
 use iodyno_units::counted;
 
 use crate::args::ExperimentArgs;
-use crate::commands::{closing, exit_of, judge, reasons, result_text};
+use crate::commands::{closing, exit_of, judge, limits, reasons, result_text};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Begin, EndedRun, RunObserver, carry_out};
@@ -76,19 +76,13 @@ pub(crate) fn measure(
         }
         false => {
             if let Some(judged) = &verdict {
-                write_out(
-                    result_text(judged, &ComparisonFormat::default(), context.style_out()) + "\n",
-                )?;
-                if let CompareResult::Compared(comparison) = judged {
-                    let run = store.run(ended_run.end.handle.id)?;
-                    let runs = std::slice::from_ref(&run);
-                    let style = context.style_out();
-                    // The verdict does not depend on it.
-                    match reasons(store, runs, &comparison.question, style) {
-                        Ok(why) if why.is_empty() => {}
-                        Ok(why) => write_out(why + "\n")?,
-                        Err(failure) => context.tell(&failure.faults),
-                    }
+                let style = context.style_out();
+                write_out(result_text(judged, &ComparisonFormat::default(), style) + "\n")?;
+                // The verdict does not depend on it.
+                match why(judged, &ended_run, store, style) {
+                    Ok(why) if why.is_empty() => {}
+                    Ok(why) => write_out(why + "\n")?,
+                    Err(failure) => context.tell(&failure.faults),
                 }
                 if plan.table.is_some() {
                     let run = store.run(ended_run.end.handle.id)?;
@@ -114,6 +108,26 @@ pub(crate) fn measure(
     }
     let judged = verdict.map_or(Exit::Fine, |judged| exit_of(&judged, args.fail_on));
     Ok(ended_run.exit.max(judged).max(verdict_exit))
+}
+
+/// The reasons of differences, or what limits trials that are compared with nothing.
+fn why(
+    judged: &CompareResult,
+    ended: &EndedRun,
+    store: &SqliteStore,
+    style: Style,
+) -> Result<String, Failure> {
+    let run = store.run(ended.end.handle.id)?;
+    let runs = std::slice::from_ref(&run);
+    match judged {
+        CompareResult::Compared(comparison) => reasons(store, runs, &comparison.question, style),
+        CompareResult::Repeated { rows, .. } => {
+            let trials = observations(store, &run)?;
+            let question = question_of(&run.plan, &trials);
+            limits(store, runs, &question, rows, style)
+        }
+        CompareResult::Searched { .. } => Ok(String::new()),
+    }
 }
 
 /// Trials that could not be stored, kept for the JSON document at the end.

@@ -31,7 +31,7 @@ pub use compare::{
 };
 pub use curves::curves;
 pub use doctor::examine;
-pub use explain::{costs, explain};
+pub use explain::{costs, explain, limits};
 pub use findings::findings;
 pub use history::history;
 pub use observe::{ByNode, JOB, NODE, observe, observe_imported, observe_jobs, observe_nodes};

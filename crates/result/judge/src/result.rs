@@ -187,8 +187,7 @@ fn compared(
 fn rows(trials: &[Observation], question: &Question) -> Vec<(String, Vec<Repeated>)> {
     let mut rows: Vec<(String, Vec<Observation>)> = Vec::new();
     for trial in trials.iter().filter(|trial| chosen(trial, question)) {
-        let names = question.rows.iter().map(|row| trial.dimension(row));
-        entry(&mut rows, names.collect::<Vec<_>>().join(" ")).push(trial.clone());
+        entry(&mut rows, row_name(trial, question)).push(trial.clone());
     }
     let several = rows.len() > 1;
     let asked = |metric: &Repeated| question.metrics.contains(&metric.metric.name);
@@ -203,6 +202,12 @@ fn rows(trials: &[Observation], question: &Question) -> Vec<(String, Vec<Repeate
         (name, metrics)
     });
     rows.collect()
+}
+
+/// The name of the row of a trial.
+pub(crate) fn row_name(trial: &Observation, question: &Question) -> String {
+    let names = question.rows.iter().map(|row| trial.dimension(row));
+    names.collect::<Vec<_>>().join(" ")
 }
 
 /// The rows of printed comparisons in imported runs.

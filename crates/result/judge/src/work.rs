@@ -265,3 +265,9 @@ pub(crate) fn step_ns(workload: &Workload, trial: &Trial, step: Step) -> Option<
         .max()
         .filter(|span| *span > 0)
 }
+
+/// Whether the engine polls: it then keeps a core busy whatever the storage does.
+pub(crate) fn busy_by_design(job: &Job) -> bool {
+    let polls = job.work.engine().is_some_and(|engine| engine.hipri);
+    polls || job.pacing.think.is_some_and(|think| think.spin.0 > 0)
+}

@@ -12,7 +12,7 @@ use iodyno_report::{Markup, Style, compare as draw};
 use iodyno_store::SqliteStore;
 
 use crate::args::{CompareArgs, CompareFormat, FailOn, UnitChoice};
-use crate::commands::explain::reasons;
+use crate::commands::explain::{limits, reasons};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -126,7 +126,14 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
                 ),
             ));
         }
-        write_out(result_text(&judged, &shown, context.style_out()))?;
+        let style = context.style_out();
+        let limits = match (by, &judged) {
+            ((false, false), CompareResult::Repeated { rows, .. }) => {
+                limits(&store, &runs, &question, rows, style)?
+            }
+            _ => String::new(),
+        };
+        write_out(result_text(&judged, &shown, style) + &limits)?;
         return Ok(exit_of(&judged, args.fail_on));
     };
     write_out(match format {

@@ -3,7 +3,8 @@
 use iodyno_judge::QuestionError;
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{
-    Costs, Diagnostic, Explained, Explanation, Observation, Question, Run, TrialState, closest,
+    Costs, Diagnostic, Explained, Explanation, Observation, Question, Repeated, Run, TrialState,
+    closest,
 };
 use iodyno_report::{Style, explain as draw};
 use iodyno_store::SqliteStore;
@@ -77,12 +78,11 @@ fn costs_of(store: &SqliteStore, run: &Run, count: usize) -> Result<Vec<Option<C
     costs.collect()
 }
 
-/// Explains the comparison that a question asks for. Trials of searches are not compared.
-pub(crate) fn explained(
+/// The observations of some runs with the costs of their ops, without those of searches.
+fn with_costs(
     runs: &[Run],
     store: &SqliteStore,
-    question: &Question,
-) -> Result<Explanation, Failure> {
+) -> Result<(Vec<Observation>, Vec<Option<Costs>>), Failure> {
     let (mut trials, mut costs) = (Vec::new(), Vec::new());
     for run in runs {
         let own = observations(store, run)?;
@@ -91,8 +91,30 @@ pub(crate) fn explained(
     }
     name_runs(runs, &mut trials);
     let compared = trials.into_iter().zip(costs);
-    let compared = compared.filter(|(trial, _)| trial.probe.is_none());
-    let (trials, costs): (Vec<_>, Vec<_>) = compared.unzip();
+    Ok(compared.filter(|(trial, _)| trial.probe.is_none()).unzip())
+}
+
+/// What limits repeated trials that are compared with nothing, in the order of their rows; empty if it is not known.
+pub(crate) fn limits(
+    store: &SqliteStore,
+    runs: &[Run],
+    question: &Question,
+    rows: &[(String, Vec<Repeated>)],
+    style: Style,
+) -> Result<String, Failure> {
+    let (trials, costs) = with_costs(runs, store)?;
+    let mut limits = iodyno_judge::limits(&trials, &costs, question);
+    limits.sort_by_key(|(name, _)| rows.iter().position(|(row, _)| row == name));
+    Ok(draw::limits(&limits, style))
+}
+
+/// Explains the comparison that a question asks for. Trials of searches are not compared.
+pub(crate) fn explained(
+    runs: &[Run],
+    store: &SqliteStore,
+    question: &Question,
+) -> Result<Explanation, Failure> {
+    let (trials, costs) = with_costs(runs, store)?;
     let imported = runs.iter().filter_map(|run| run.plan.imported.as_ref());
     let contradictions: Vec<_> = imported.flat_map(|it| it.contradictions.clone()).collect();
     let name = iodyno_judge::title_of(runs);

@@ -25,22 +25,21 @@ pub(super) const SYNC: Acts = 128;
 pub(super) const TIME: Acts = DEVICE | LAYERS | SERVER | CPU | WAIT | ABOVE | SYNC;
 
 /// What changes a part. `devices`: they are counted; otherwise their time is in the rest.
-pub(super) fn changed_by(part: TimePart, devices: bool) -> Acts {
-    let device = match devices {
-        true => 0,
-        false => DEVICE | LAYERS,
-    };
+pub(super) fn changed_by(part: TimePart) -> Acts {
     match part {
         TimePart::Device | TimePart::Queue | TimePart::Requests(_) => DEVICE,
         TimePart::Layers => LAYERS,
         TimePart::Server => SERVER,
         TimePart::KernelCpu | TimePart::UserCpu => CPU,
         TimePart::CpuWait => WAIT,
-        TimePart::Unknown => ABOVE | device,
+        TimePart::Unknown => ABOVE,
+        TimePart::AsleepOrDevice => ABOVE | DEVICE | LAYERS,
         // The CPU time of the worker is not known for each op.
-        TimePart::Above => ABOVE | CPU | WAIT | device,
+        TimePart::Above => ABOVE | CPU | WAIT,
+        TimePart::DeviceAndAbove => ABOVE | CPU | WAIT | DEVICE | LAYERS,
         TimePart::SyncDevice => SYNC | DEVICE,
-        TimePart::SyncAbove => SYNC | ABOVE | CPU | WAIT | device,
+        TimePart::SyncAbove => SYNC | ABOVE | CPU | WAIT,
+        TimePart::Syncs => SYNC | ABOVE | CPU | WAIT | DEVICE | LAYERS,
         TimePart::Step(_) => TIME,
     }
 }

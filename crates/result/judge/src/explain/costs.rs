@@ -77,6 +77,7 @@ fn of_clones(workload: &Workload, trial: &Trial, clones: &[&CloneResult]) -> Opt
         seconds: span_ns / 1e9,
         one_at_a_time: clones.iter().all(|clone| clone.engine.depth <= 1),
         scheduled: jobs().all(Job::scheduled),
+        polls: jobs().any(work::busy_by_design),
         direct: !jobs().any(work::buffered),
         op_ns: op_ns(workload, clones) / ops,
         worker_ns: clones
@@ -118,29 +119,34 @@ fn counted<'a>(
     results.map(move |result| (job, result))
 }
 
-/// Sum of the service latencies of the ops that make up the rate, ns; of file operations, of all steps of their cycles.
-fn op_ns(workload: &Workload, clones: &[&CloneResult]) -> f64 {
-    let sum = |result: &DirectionResult| result.service.sum_ns() as f64;
-    let of_clone = |clone: &&CloneResult| -> f64 {
-        match work::operations(workload, clone) {
-            Some(_) => {
-                let steps = clone.directions.iter();
-                let steps = steps.filter(|result| result.direction != Direction::Op);
-                steps.map(sum).sum()
-            }
-            None => counted(workload, clone)
-                .map(|(_, result)| sum(result))
-                .sum(),
+/// The results whose time is that of the ops: those that make up the rate; of file operations, all steps of their
+/// cycles.
+fn timed<'a>(
+    workload: &'a Workload,
+    clone: &'a CloneResult,
+) -> Vec<(Option<&'a Job>, &'a DirectionResult)> {
+    let job = workload.jobs.get(clone.job as usize);
+    match work::operations(workload, clone) {
+        Some(_) => {
+            let steps = clone.directions.iter();
+            let steps = steps.filter(|result| result.direction != Direction::Op);
+            steps.map(|result| (job, result)).collect()
         }
-    };
-    clones.iter().map(of_clone).sum()
+        None => counted(workload, clone).collect(),
+    }
+}
+
+/// Sum of the service latencies of the ops, ns.
+fn op_ns(workload: &Workload, clones: &[&CloneResult]) -> f64 {
+    let all = clones.iter().flat_map(|clone| timed(workload, clone));
+    all.map(|(_, result)| result.service.sum_ns() as f64).sum()
 }
 
 /// [`Costs::waits_for`], not yet divided by the ops. A write waits for reads where the device or the page cache needs
 /// the rest of a block first; a buffered one waits for writes only if it is synchronous.
 fn waits_for(workload: &Workload, clones: &[&CloneResult]) -> [f64; 4] {
     let mut waits = [0.0; 4];
-    for (job, result) in clones.iter().flat_map(|clone| counted(workload, clone)) {
+    for (job, result) in clones.iter().flat_map(|clone| timed(workload, clone)) {
         let engine = job.and_then(|job| job.work.engine());
         let synchronous = engine.is_some_and(|engine| engine.o_sync || engine.o_dsync);
         let through_cache = job.is_none_or(work::buffered);
@@ -155,7 +161,9 @@ fn waits_for(workload: &Workload, clones: &[&CloneResult]) -> [f64; 4] {
         let kinds = match result.direction {
             Direction::Read => [true, false, false, false],
             Direction::Trim => [false, false, true, false],
-            Direction::Op => [true, job.is_some_and(syncs), false, job.is_some_and(syncs)],
+            _ if job.is_some_and(|job| job.work.file_operations().is_some()) => {
+                [true, job.is_some_and(syncs), false, job.is_some_and(syncs)]
+            }
             _ => [true, synchronous || !through_cache, false, synchronous],
         };
         for (waits, _) in waits.iter_mut().zip(kinds).filter(|(_, waits)| *waits) {

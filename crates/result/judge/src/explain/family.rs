@@ -115,5 +115,5 @@ fn together(members: &[&Sides]) -> Option<Stack> {
             .zip(own.1)
             .for_each(|(sum, own)| sum.extend(own));
     }
-    Some(Parts::of(&sum, form.devices).stack(StackOf::Op, first))
+    Some(Parts::of(&sum).stack(StackOf::Op, first))
 }

@@ -4,6 +4,7 @@
 //! The modules in the order of use: `costs` reduces a trial to what its ops cost; `stack` splits the time of an op;
 //! `difference` compares quantities over the trials, paired like the verdict; `series` lists what else is measured;
 //! `causes` selects facts and series by what they act on (`acts`); `family` adds up the members of a family.
+//! `limit` names the largest part of repeated trials that are compared with nothing.
 //!
 //! Invariants: the parts of a time add up to it, with a rest that is printed; exchanging the sides inverts every
 //! difference and changes no part; a cause is a candidate. It does not depend on the verdict, and is given where a
@@ -14,6 +15,7 @@ mod causes;
 mod costs;
 mod difference;
 mod family;
+mod limit;
 mod series;
 mod stack;
 #[cfg(test)]
@@ -27,6 +29,7 @@ use iodyno_model::{
 };
 
 pub use costs::costs;
+pub use limit::limits;
 
 use crate::compare::{Cell, CompareError, Counted, compared};
 use crate::observe::TRACED;
@@ -143,7 +146,7 @@ struct Parts {
 
 impl Parts {
     /// `sides`: the splits of the trials.
-    fn of(sides: &TwoSplits, devices: bool) -> Parts {
+    fn of(sides: &TwoSplits) -> Parts {
         let all = || sides.0.iter().chain(&sides.1);
         let kinds = all().flatten().map(|(part, _)| *part);
         let kinds = iodyno_model::ordered::distinct(kinds);
@@ -156,18 +159,17 @@ impl Parts {
         let values = |of: Option<TimePart>| Values {
             name: of.map_or("whole", TimePart::name),
             words: match of {
-                Some(part) => words(part, devices),
+                Some(part) => part.words().to_owned(),
                 None => "together".to_owned(),
             },
             unit: SeriesUnit::Nanos,
             baseline: sides.0.iter().map(|it| at(it, of)).collect(),
             candidate: sides.1.iter().map(|it| at(it, of)).collect(),
         };
-        let rest = |part: &TimePart| matches!(part, TimePart::Unknown | TimePart::Above);
         // A microsecond of a second is rounding.
         let whole: f64 = all().map(|it| at(it, None)).sum();
         let some = |part: &TimePart| {
-            rest(part) || all().map(|it| at(it, Some(*part))).sum::<f64>() > 1e-6 * whole
+            part.is_rest() || all().map(|it| at(it, Some(*part))).sum::<f64>() > 1e-6 * whole
         };
         let kinds = kinds.into_iter().filter(some);
         Parts {
@@ -189,17 +191,6 @@ impl Parts {
     }
 }
 
-/// The name of a part for people. `devices`: they are counted.
-fn words(part: TimePart, devices: bool) -> String {
-    match (part, devices) {
-        (TimePart::Unknown, false) => "asleep, at the device or elsewhere",
-        (TimePart::Above, false) => "at the device and above",
-        (TimePart::SyncAbove, false) => "syncs",
-        _ => part.words(),
-    }
-    .to_owned()
-}
-
 fn per_trial(sides: &Sides, form: Form, of: fn(Split) -> Vec<(TimePart, f64)>) -> TwoSplits {
     let each = |side: &[&Costs]| side.iter().map(|it| of(split(it, form))).collect();
     (each(&sides.baseline), each(&sides.candidate))
@@ -219,7 +210,7 @@ fn reasons(sides: &Sides, head: &Explained, facts: &[Difference]) -> Reasons {
         let values = sides.values(name, words, unit, |it| Some(of(it)));
         values.expect("each trial has a value")
     };
-    let main = Parts::of(&per_trial(sides, form, |it| it.op), form.devices);
+    let main = Parts::of(&per_trial(sides, form, |it| it.op));
     let kinds: Vec<TimePart> = main.parts.iter().map(|(part, _)| *part).collect();
     let mut values: Vec<Values> = main.parts.into_iter().map(|(_, values)| values).collect();
     values.push(main.whole);
@@ -283,16 +274,19 @@ fn reasons(sides: &Sides, head: &Explained, facts: &[Difference]) -> Reasons {
             Some(jobs) => jobs,
             None => vec![op.clone()],
         },
-        worker_limited: asleep.map_or((false, false), |(one, other)| {
-            (one < MIN_ASLEEP, other < MIN_ASLEEP)
-        }),
+        // A worker that polls never sleeps, whatever limits it.
+        worker_limited: asleep
+            .filter(|_| !sides.all().any(|it| it.polls))
+            .map_or((false, false), |(one, other)| {
+                (one < MIN_ASLEEP, other < MIN_ASLEEP)
+            }),
         worker,
         work,
         most: Vec::new(),
         noise: false,
         causes: Vec::new(),
     };
-    decide(&mut reasons, head, (&op, &beside, form), facts, &series);
+    decide(&mut reasons, head, (&op, &beside), facts, &series);
     reasons.stacks.extend(further(sides, form));
     reasons
 }
@@ -334,7 +328,7 @@ fn jobs(sides: &Sides) -> Option<Vec<Stack>> {
         };
         let form = Form::of(job.all());
         let name = baseline[0].job.clone().unwrap_or_default();
-        Parts::of(&per_trial(&job, form, |it| it.op), form.devices).stack(StackOf::Job(name), &job)
+        Parts::of(&per_trial(&job, form, |it| it.op)).stack(StackOf::Job(name), &job)
     };
     Some((0..count).map(of_job).collect())
 }
@@ -352,10 +346,7 @@ fn further(sides: &Sides, form: Form) -> Vec<Stack> {
             };
             side.iter().map(of).collect()
         };
-        let parts = Parts::of(
-            &(each(&sides.baseline), each(&sides.candidate)),
-            form.devices,
-        );
+        let parts = Parts::of(&(each(&sides.baseline), each(&sides.candidate)));
         let counts = (mean(&sides.baseline), mean(&sides.candidate));
         found.push(parts.stack(StackOf::Sync(counts), sides));
     }
@@ -369,13 +360,10 @@ fn further(sides: &Sides, form: Form) -> Vec<Stack> {
             };
             side.iter().map(of).collect()
         };
-        let parts = Parts::of(
-            &(each(&sides.baseline), each(&sides.candidate)),
-            form.devices,
-        );
+        let parts = Parts::of(&(each(&sides.baseline), each(&sides.candidate)));
         found.push(parts.stack(StackOf::Cycle, sides));
     }
-    let parts = Parts::of(&per_trial(sides, form, |it| it.background), form.devices);
+    let parts = Parts::of(&per_trial(sides, form, |it| it.background));
     let stack = parts.stack(StackOf::Background, sides);
     let share = |of: (f64, f64), whole: (f64, f64)| (of.0 / whole.0).max(of.1 / whole.1);
     let whole = sides.all().map(Costs::whole_ns).sum::<f64>() / sides.all().count() as f64;
@@ -399,7 +387,7 @@ const MIN_SECOND: f64 = 0.25;
 fn decide(
     reasons: &mut Reasons,
     head: &Explained,
-    (op, beside, form): (&Stack, &[(TimePart, Quantity)], Form),
+    (op, beside): (&Stack, &[(TimePart, Quantity)]),
     facts: &[Difference],
     series: &[Quantity],
 ) {
@@ -441,9 +429,9 @@ fn decide(
         reasons.most = named
             .map(|(_, (part, it))| (*part, it.difference.value))
             .collect();
-        acts |= parts.iter().fold(0, |acts, (part, _)| {
-            acts | acts::changed_by(*part, form.devices)
-        });
+        acts |= parts
+            .iter()
+            .fold(0, |acts, (part, _)| acts | acts::changed_by(*part));
     }
     // CPU time of the workers limits the rate where they hardly sleep; a wait for a CPU delays completions.
     let limited = reasons.worker_limited.0 || reasons.worker_limited.1;
@@ -456,7 +444,7 @@ fn decide(
             && own.abs() >= MIN_SHARE * whole
             && (limited || waits)
         {
-            acts |= acts::changed_by(*part, form.devices);
+            acts |= acts::changed_by(*part);
         }
     }
     reasons.causes = causes::causes(acts, slower, facts, series);

@@ -77,8 +77,6 @@ pub(super) const SERIES: &[Series] = series! {
         |it| Some(it.lowest?.requests[2]);
     work "device_flushes": Number, "flushes of the device", acts SYNC | DEVICE | ABOVE, least 0.01,
         |it| Some(it.lowest?.requests[3]);
-    host "device_in_flight": Number, "requests at the device at a time", acts DEVICE, least 0.1,
-        |it| Some(it.lowest?.in_flight);
     work "job_bytes": Bytes, "bytes that the job moves", acts 0, least 0.0, |it| Some(it.bytes.iter().sum());
     work "server_requests": Number, "requests at the file server", acts SERVER,
         least 0.01, |it| Some(it.requests?.count);

@@ -86,10 +86,13 @@ pub(super) fn split(costs: &Costs, form: Form) -> Split {
         .map_or(0.0, |it| it.queueing_ns + it.service_ns);
     op.push((TimePart::Server, rest.take(server)));
     op.extend(cpu);
-    op.push(match form.fine {
-        true => (TimePart::Unknown, rest.0),
-        false => (TimePart::Above, rest.0),
-    });
+    let rest_of_op = match (form.fine, form.devices) {
+        (true, true) => TimePart::Unknown,
+        (true, false) => TimePart::AsleepOrDevice,
+        (false, true) => TimePart::Above,
+        (false, false) => TimePart::DeviceAndAbove,
+    };
+    op.push((rest_of_op, rest.0));
     let mut syncs = Vec::new();
     if form.syncs {
         let mut rest = Rest(costs.syncs.1);
@@ -100,8 +103,12 @@ pub(super) fn split(costs: &Costs, form: Form) -> Split {
             left[kind] *= 1.0 - share;
         }
         op.push((TimePart::SyncDevice, costs.syncs.1 - rest.0));
-        op.push((TimePart::SyncAbove, rest.0));
-        syncs.push((TimePart::SyncAbove, rest.0));
+        let rest_of_syncs = match form.devices {
+            true => TimePart::SyncAbove,
+            false => TimePart::Syncs,
+        };
+        op.push((rest_of_syncs, rest.0));
+        syncs.push((rest_of_syncs, rest.0));
     }
     let background = (0..4).map(|kind| (TimePart::Requests(kind), left[kind]));
     let background = background.filter(|_| form.devices).collect();

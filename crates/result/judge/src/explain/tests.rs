@@ -259,6 +259,30 @@ fn a_worker_that_never_sleeps_is_the_limit() {
 }
 
 #[test]
+fn a_worker_that_polls_is_not_the_limit() {
+    let busy = |ns: f64, polls| Costs {
+        cpu_ns: Some((0.0, ns)),
+        polls,
+        ..reads().taking(ns)
+    };
+    for (polls, limited) in [(false, (true, true)), (true, (false, false))] {
+        let reasons = explained(&busy(1e5, polls), &busy(2e5, polls));
+        assert_eq!(reasons.worker_limited, limited, "{polls}");
+    }
+}
+
+#[test]
+fn file_operations_wait_for_the_device_in_all_steps_of_a_cycle() {
+    let (workload, trial) = crate::testing::operations::write_sync_trial();
+    let costs = super::costs(&workload, &trial).unwrap();
+    assert!(costs.op_ns > 0.0);
+    // It reads, writes and flushes: a step is a sync.
+    let [reads, writes, discards, flushes] = costs.waits_for;
+    assert_eq!([reads, writes, flushes], [costs.op_ns; 3]);
+    assert_eq!(discards, 0.0);
+}
+
+#[test]
 fn several_ops_in_flight_have_the_cpu_of_the_worker_beside_their_time() {
     // 16 ops in flight by one worker, of which each takes three times as long.
     let deep = Costs {
@@ -525,7 +549,7 @@ fn without_counters_of_a_side_the_rest_is_named_and_what_is_missing() {
         found.lacking
     );
     let reasons = found.reasons.unwrap();
-    assert_eq!(first(&reasons), Some(TimePart::Unknown));
+    assert_eq!(first(&reasons), Some(TimePart::AsleepOrDevice));
     adds_up(&reasons.stacks[0]);
     let (_, unknown) = reasons.stacks[0].parts.last().unwrap();
     assert_eq!(unknown.words, "asleep, at the device or elsewhere");

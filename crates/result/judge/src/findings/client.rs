@@ -135,7 +135,7 @@ fn saturated(evidence: &Evidence) -> Option<Finding> {
         if busy >= SATURATED_PERCENT && !within_calls(clone, job) {
             full += 1;
             highest = highest.max(busy);
-            polls &= busy_by_design(job);
+            polls &= crate::work::busy_by_design(job);
         }
     }
     if full == 0 {
@@ -174,7 +174,7 @@ fn saturated(evidence: &Evidence) -> Option<Finding> {
 /// processes.
 fn host_saturated(evidence: &Evidence) -> Option<Finding> {
     let mut jobs = evidence.clones().filter_map(|clone| evidence.job(clone));
-    let measured = jobs.any(|job| !measures_harness(job) && !busy_by_design(job));
+    let measured = jobs.any(|job| !measures_harness(job) && !crate::work::busy_by_design(job));
     if !measured || !evidence.sampled(SeriesKind::Cpu) {
         return None;
     }
@@ -296,12 +296,6 @@ fn in_the_kernel(evidence: &Evidence) -> Option<Finding> {
 fn measures_harness(job: &Job) -> bool {
     let engine = job.work.engine();
     engine.is_some_and(|engine| engine.kind == EngineKind::Null)
-}
-
-/// Whether the engine polls: it then keeps a core busy whatever the storage does.
-fn busy_by_design(job: &Job) -> bool {
-    let polls = job.work.engine().is_some_and(|engine| engine.hipri);
-    polls || job.pacing.think.is_some_and(|think| think.spin.0 > 0)
 }
 
 fn fallbacks(evidence: &Evidence) -> Option<Finding> {

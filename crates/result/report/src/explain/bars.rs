@@ -43,9 +43,12 @@ pub(super) fn mark(part: TimePart, style: Style) -> char {
         TimePart::KernelCpu => ('#', '#'),
         TimePart::UserCpu => ('=', '='),
         TimePart::CpuWait => ('~', '~'),
-        TimePart::Unknown | TimePart::Above => ('░', '.'),
+        TimePart::Unknown
+        | TimePart::Above
+        | TimePart::AsleepOrDevice
+        | TimePart::DeviceAndAbove => ('░', '.'),
         TimePart::SyncDevice | TimePart::Requests(1) => ('▄', 'S'),
-        TimePart::SyncAbove => ('▁', 's'),
+        TimePart::SyncAbove | TimePart::Syncs => ('▁', 's'),
         TimePart::Requests(_) => ('▀', 'F'),
         TimePart::Step(_) => (' ', ' '),
     };
@@ -156,8 +159,11 @@ fn colour(part: TimePart) -> crate::figure::Colour {
         TimePart::Layers => COLOURS[2],
         TimePart::Server => COLOURS[3],
         TimePart::KernelCpu | TimePart::SyncDevice => COLOURS[1],
-        TimePart::UserCpu | TimePart::SyncAbove => COLOURS[4],
+        TimePart::UserCpu | TimePart::SyncAbove | TimePart::Syncs => COLOURS[4],
         TimePart::CpuWait => (140, 86, 75),
-        TimePart::Unknown | TimePart::Above => (150, 150, 150),
+        TimePart::Unknown
+        | TimePart::Above
+        | TimePart::AsleepOrDevice
+        | TimePart::DeviceAndAbove => (150, 150, 150),
     }
 }

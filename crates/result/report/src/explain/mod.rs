@@ -11,7 +11,8 @@ mod tests;
 mod words;
 
 use iodyno_model::{
-    Certainty, Explained, ExplainedFamily, Explanation, Quantity, Reasons, Stack, StackOf, TimePart,
+    Certainty, Explained, ExplainedFamily, Explanation, Limit, Quantity, Reasons, Stack, StackOf,
+    TimePart,
 };
 
 pub use json::json;
@@ -55,6 +56,24 @@ pub fn text(explanation: &Explanation, style: Style) -> String {
         text += &style.paragraph("nothing to explain", 0, Paint::Yellow);
     }
     trimmed(&style.plain(&text))
+}
+
+/// What limits each row of repeated trials; empty without rows. Ends with a newline.
+pub fn limits(rows: &[(String, Limit)], style: Style) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let named = rows.len() > 1;
+    let name = named.then(|| Column::left(""));
+    let mut table = Table::new(
+        name.into_iter()
+            .chain([Column::left("limited by").wrap(24)]),
+    );
+    for (row, limit) in rows {
+        let name = named.then(|| row.clone());
+        table.row(name.into_iter().chain([words::limited_by(limit)]));
+    }
+    table.draw(style.columns(), style)
 }
 
 /// The same in markup. Ends with a newline.

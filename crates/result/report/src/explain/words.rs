@@ -1,8 +1,8 @@
 //! The sentences of an explanation.
 
 use iodyno_model::{
-    Cause, Certainty, Explained, ExplainedFamily, Pairing, Quantity, Reasons, SeriesUnit, StackOf,
-    TimePart, Unit, Verdict,
+    Cause, Certainty, Explained, ExplainedFamily, Limit, Pairing, Quantity, Reasons, SeriesUnit,
+    StackOf, TimePart, Unit, Verdict,
 };
 use iodyno_units::{counted, significant};
 
@@ -97,10 +97,10 @@ pub fn headline(explained: &Explained) -> String {
             in_flight_and_time(explained, reasons)
         ),
         false => {
-            let given = if reasons.rate_given {
-                "the rate is given, and "
-            } else {
-                ""
+            let given = match (reasons.rate_given, is_latency(explained)) {
+                (true, true) => "the rate is given, and ",
+                (true, false) => "a side misses its given rate; ",
+                (false, _) => "",
             };
             let mean = changed(&reasons.time, "as long", "as fast");
             let mean = mean.map_or("hardly differs".to_owned(), |(_, words)| {
@@ -120,8 +120,7 @@ pub fn headline(explained: &Explained) -> String {
 
 /// Few slow rounds change a mean more than the ratio of a typical round: ` in a typical round, 0.25× on average`.
 fn on_average(explained: &Explained, reasons: &Reasons, ratio: f64) -> String {
-    let means = |quantity: &Quantity| quantity.sides.1 / quantity.sides.0;
-    let average = means(&reasons.in_flight) / means(&reasons.time);
+    let average = reasons.rate.sides.1 / reasons.rate.sides.0;
     let far = (average / ratio).max(ratio / average) > 1.25;
     match far && explained.metric.unit == Unit::OpsPerSecond {
         true => format!(" in a typical round, {}× on average", significant(average)),
@@ -156,9 +155,12 @@ fn trials(explained: &Explained) -> String {
 
 /// Whether the compared figure follows from ops in flight and the time of an op.
 fn rate_counts(explained: &Explained, reasons: &Reasons) -> bool {
-    let latency = explained.metric.unit == Unit::Nanos
-        && explained.metric.name != iodyno_model::Metric::COMPLETION;
-    !reasons.rate_given && !latency
+    !reasons.rate_given && !is_latency(explained)
+}
+
+fn is_latency(explained: &Explained) -> bool {
+    explained.metric.unit == Unit::Nanos
+        && explained.metric.name != iodyno_model::Metric::COMPLETION
 }
 
 /// Little's law: `15.3 ops in flight instead of 0.99, each taking 5.6 × as long (24.3 → 136 µs)`.
@@ -172,7 +174,7 @@ fn in_flight_and_time(explained: &Explained, reasons: &Reasons) -> String {
         false => "op",
     };
     let mut parts = reasons.stacks.iter().flat_map(|stack| &stack.parts);
-    let syncs = [TimePart::SyncDevice, TimePart::SyncAbove];
+    let syncs = [TimePart::SyncDevice, TimePart::SyncAbove, TimePart::Syncs];
     let with_syncs = parts.any(|(part, _)| syncs.contains(part));
     let with_syncs = if with_syncs { " with its syncs" } else { "" };
     let overlapped = !is_fine(reasons);
@@ -217,7 +219,7 @@ fn in_flight_and_time(explained: &Explained, reasons: &Reasons) -> String {
 /// Whether the CPU time of the worker is part of the time of an op.
 pub(super) fn is_fine(reasons: &Reasons) -> bool {
     let mut parts = reasons.stacks.iter().flat_map(|stack| &stack.parts);
-    parts.any(|(part, _)| *part == TimePart::Unknown)
+    parts.any(|(part, _)| matches!(part, TimePart::Unknown | TimePart::AsleepOrDevice))
 }
 
 /// Whether a time is longer, with the factor: `5.6 × as long`; `None`: it hardly differs.
@@ -284,6 +286,7 @@ fn where_is(part: TimePart) -> &'static str {
         TimePart::Unknown => "asleep for a reason that is not counted",
         TimePart::SyncDevice => "in syncs at the device",
         TimePart::SyncAbove => "in syncs above the device",
+        TimePart::Syncs => "in syncs",
         part => part.words(),
     }
 }
@@ -337,6 +340,41 @@ fn busy(reasons: &Reasons, side: usize) -> String {
     }
 }
 
+/// What limits repeated trials: `the device: 88 % of the 6.9 ms of an op, 7.8 in flight`.
+pub(super) fn limited_by(limit: &Limit) -> String {
+    let time = with_unit(limit.time_ns, SeriesUnit::Nanos);
+    let flight = match limit.in_flight < 1.5 {
+        true => "one at a time".to_owned(),
+        false => format!(
+            "{} in flight",
+            with_unit(limit.in_flight, SeriesUnit::Number)
+        ),
+    };
+    if let Some((cpu, wait)) = limit.worker {
+        return match wait > cpu {
+            true => format!("waiting for a CPU: {wait:.0} % of the worker's time"),
+            false => format!("the CPU of the worker: {cpu:.0} % of its time"),
+        };
+    }
+    let part = match limit.part {
+        TimePart::Device => "the device",
+        TimePart::Queue => "the device's queue",
+        TimePart::Server => "the server",
+        TimePart::Above => "the kernel above the device",
+        TimePart::AsleepOrDevice | TimePart::DeviceAndAbove => "the device or the kernel above it",
+        TimePart::Unknown => "a wait that no counter states",
+        part => part.words(),
+    };
+    let given = match limit.rate_given {
+        true => "the given rate, if it is reached; else ",
+        false => "",
+    };
+    format!(
+        "{given}{part}: {:.0} % of the {time} of an op, {flight}",
+        100.0 * limit.share
+    )
+}
+
 /// The end of a sentence with the candidates for the cause.
 fn causes(causes: &[Cause]) -> String {
     let all: Vec<String> = causes.iter().map(cause).collect();
@@ -354,7 +392,13 @@ pub(super) fn cause(cause: &Cause) -> String {
             let [one, other] = short([&values.0, &values.1]);
             format!("{name}: {one} → {other}")
         }
-        Cause::Series(quantity) => format!("{}: {}", quantity.words, arrow(quantity)),
+        Cause::Series(quantity) => {
+            let likely = match quantity.certainty {
+                Certainty::Likely => " (likely)",
+                _ => "",
+            };
+            format!("{}: {}{likely}", quantity.words, arrow(quantity))
+        }
     }
 }
 
