@@ -21,32 +21,13 @@ fn disk_measures_a_folder_and_leaves_nothing_in_it() {
             .concat(),
         )
         .succeeds();
-    for workload in [
-        "read-1m-8",
-        "write-1m-8",
-        "randread-4k-1",
-        "randread-4k-32",
-        "randwrite-4k-32",
-        "write-4k-fdatasync",
-    ] {
-        assert!(
-            done.stdout.contains(workload),
-            "{workload}: {}",
-            done.stdout
-        );
-    }
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
-    // A round has one trial of each workload: there are no repetitions to summarize.
-    assert!(!done.stdout.contains("limited by"), "{}", done.stdout);
-    let twice = [
-        &["run", "disk", "--on", "data", "--rounds", "2"],
-        &SHORT[..],
-    ]
-    .concat();
-    let done = home.iodyno(&twice).succeeds();
     let (_, limits) = done.stdout.split_once("limited by\n").unwrap();
+    // A line that is too long is continued in an indented one.
     let names: Vec<&str> = (limits.lines())
-        .map_while(|line| line.split_whitespace().next())
+        .take_while(|line| !line.is_empty())
+        .filter(|line| !line.starts_with(' '))
+        .filter_map(|line| line.split_whitespace().next())
         .collect();
     let workloads = [
         "read-1m-8",
