@@ -303,7 +303,7 @@ pub struct Reasons {
     pub rate_given: bool,
     /// The time of an op, or of an op of each job; then that of syncs, of steps, and of background requests.
     pub stacks: Vec<Stack>,
-    /// Shares of the workers' time, percent: kernel, user, wait for a CPU, asleep. They add up to 100. Empty: not known.
+    /// Shares of the workers' time, percent: kernel, user, wait for a CPU, asleep. They add up to 100; empty if unknown.
     pub worker: Vec<(TimePart, Quantity)>,
     /// Whether the workers are the limit of each side: they sleep for less than 5 % of their time.
     pub worker_limited: (bool, bool),

@@ -1,8 +1,6 @@
 //! Real file systems and volumes whose beginning was destroyed: without the cells beyond the first ones, and without
 //! holes of a file, the places where something usually is show that the device is not blank.
 
-#![allow(clippy::print_stderr, reason = "tests print why they were skipped")]
-
 use std::fs::{self, File, OpenOptions};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -267,7 +265,7 @@ fn file_systems_whose_beginning_was_destroyed_are_not_blank() {
             (Make::Bytes(marks), _) => format!("{marks:?}"),
         };
         if let Err(why) = done {
-            eprintln!("SKIPPED: {name}: {why}");
+            iodyno_testing::skip(format_args!("{name}: {why}"));
             continue;
         }
         let disk = Medium::cached(disk);
@@ -401,7 +399,7 @@ fn a_partition_at_any_mib_or_cylinder_is_not_blank_without_its_table() {
             Bytes(byte, at, length) => format!("{byte:?} at {start} + {at}, {length}"),
         };
         if let Err(why) = left.make(&disk, *start..start + size, folder.path()) {
-            eprintln!("SKIPPED: {name}: {why}");
+            iodyno_testing::skip(format_args!("{name}: {why}"));
             continue;
         }
         let disk = Medium::cached(disk);

@@ -14,33 +14,33 @@ pub struct ReadyMade {
 }
 
 macro_rules! ready_made {
-    ($($name:literal $($fits:ident)?,)+) => {
+    ($($name:literal, fits $fits:literal;)+) => {
         &[$(ReadyMade {
             name: $name,
-            fits: false $(|| stringify!($fits).len() > 0)?,
+            fits: $fits,
             text: include_str!(concat!("../../../../experiments/", $name, ".toml")),
         }),+]
     };
 }
 
 /// All of them, in the order of lists.
-pub static READY_MADE: &[ReadyMade] = ready_made![
-    "disk" fits,
-    "quickstart" fits,
-    "zfs-vs-ext4",
-    "zvol-vs-file",
-    "four-guests",
-    "sysbench-on-a-pool",
-    "mirror-simulated",
-    "mirror-policies-simulated",
-    "mirror-policies",
-    "mirror-workloads",
-    "mirror-peers",
-    "virtiofs-suite",
-    "virtiofs-servers",
-    "dispatch-policies",
-    "dispatch-policies-guest",
-];
+pub static READY_MADE: &[ReadyMade] = ready_made! {
+    "disk", fits true;
+    "quickstart", fits true;
+    "zfs-vs-ext4", fits false;
+    "zvol-vs-file", fits false;
+    "four-guests", fits false;
+    "sysbench-on-a-pool", fits false;
+    "mirror-simulated", fits false;
+    "mirror-policies-simulated", fits false;
+    "mirror-policies", fits false;
+    "mirror-workloads", fits false;
+    "mirror-peers", fits false;
+    "virtiofs-suite", fits false;
+    "virtiofs-servers", fits false;
+    "dispatch-policies", fits false;
+    "dispatch-policies-guest", fits false;
+};
 
 impl ReadyMade {
     /// The one with this name.

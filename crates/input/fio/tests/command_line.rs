@@ -167,8 +167,8 @@ fn help_and_version_need_no_job() {
         read("--name=a --size=1m --parse-only").action,
         Action::ParseOnly
     );
-    // The shown command does the same: `kb_base` counts for what follows it, and the last of two options for one setting
-    // counts.
+    // The shown command does the same: `kb_base` applies to what follows it, and of two options for one setting the last
+    // applies.
     for (given, expected) in [
         (
             "--size=1m --name=a --rw=randread:8 --filename=/tmp/a",

@@ -191,7 +191,7 @@ pub(crate) struct InterruptCounts<'t> {
     by_cpu: Vec<f64>,
 }
 
-/// Counts the interrupts of a listing: those since the last listing of the same CPUs before it, or since boot if there is none.
+/// Counts the interrupts of a listing: those since the previous listing of the same CPUs, or since boot without one.
 pub(crate) fn interrupt_counts<'t>(
     table: &'t ImportedTable,
     all: &[ImportedTable],

@@ -2,8 +2,8 @@
 //!
 //! [`Hdd`] is a rotating disk, [`Flash`] a solid-state one, and [`SimMirror`] a mirror: the read policies and queues of
 //! `iodyno-mirror` above such disks. All implement [`iodyno_sys::Device`]: they get ops and the current time, and
-//! decide when each op ends. [`SharedDevice`] gives a disk or mirror to the clones of a trial. Nothing here reads a clock,
-//! and the same seed gives the same results on every host.
+//! decide when each op ends. [`SharedDevice`] gives a disk or mirror to the clones of a trial. Nothing here reads a
+//! clock, and the same seed gives the same results on every host.
 
 mod disk;
 mod flash;

@@ -1,5 +1,5 @@
-//! A client of the NBD server. Its thread receives requests, reads from legs itself ([`Reader`]), and sends replies. The
-//! mirror's thread sends short replies itself if the socket has room: waking another thread would take longer.
+//! A client of the NBD server. Its thread receives requests, reads from legs itself ([`Reader`]), and sends replies.
+//! The mirror's thread sends short replies itself if the socket has room: waking another thread would take longer.
 //!
 //! Requests and bytes in flight are limited per connection and in total. At the limit, a connection receives no more
 //! requests until replies were sent. When a connection ends, its requests in flight end too, and their replies are

@@ -21,7 +21,7 @@ pub struct Stopping {
 }
 
 impl Stopping {
-    /// Whether there is no rule.
+    /// Whether it has no rules.
     pub fn is_none(&self) -> bool {
         *self == Stopping::default()
     }

@@ -184,7 +184,7 @@ pub struct DeviceTimes {
     pub direction: String,
     /// Number of requests that completed.
     pub requests: u64,
-    /// Requests by completed ops of the jobs in this direction; `None`: there were no such ops.
+    /// Requests by completed ops of the jobs in this direction; `None` without such ops.
     pub requests_per_op: Option<f64>,
     /// Mean service latency of these ops, ns.
     pub op_ns: Option<f64>,

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::harness::Home;
 
-/// Compares two equal sides by some workloads on a simulated disk. Returns the number of comparisons of which a part or
-/// a cause is named, and of all.
+/// Compares two equal sides by this number of workloads on a simulated disk. Returns how many comparisons name a part or
+/// a cause, and how many there are.
 pub(crate) fn named_of_equal_sides(workloads: usize, seed: u64) -> (usize, usize) {
     let home = Home::new();
     let mut text = "name = \"aa\"\nrounds = 10\n\n[configuration.a]\ntarget = \"sim:hdd\"\n\n[configuration.b]\ntarget = \"sim:hdd\"\n".to_owned();

@@ -135,8 +135,8 @@ fn the_time_at_a_device_is_that_of_its_traced_requests() {
         let traced: Vec<f64> = trials.map(of).collect();
         assert_eq!(traced.len(), 2, "{shown}");
         let traced = traced.iter().sum::<f64>() / traced.len() as f64;
-        // The trace covers whole samples, between which the times of a busy host differ. On a quiet one, both are within
-        // 5 %; requests that count twice, or without their time in the queue, are not within these bounds.
+        // The trace covers whole samples, and the times of a busy host vary. On a quiet one, both are within 5 %.
+        // Requests that count twice, or without their time in the queue, are outside these bounds.
         let ratio = explained / traced;
         assert!((0.67..1.5).contains(&ratio), "{side}: {explained} {traced}");
     }

@@ -352,10 +352,7 @@ fn made_by(mib: u64, command: &[&str]) -> Option<Vec<String>> {
             )
         }
         Err(error) => {
-            #[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
-            {
-                eprintln!("SKIPPED: {}: {error}", command[0]);
-            }
+            iodyno_testing::skip(format_args!("{}: {error}", command[0]));
             None
         }
     }

@@ -1,6 +1,6 @@
 //! NFS in a guest: the kernel's server exports the folder below, and the kernel's client mounts it again.
 //!
-//! The server is set up by its files in /proc, without rpc.mountd and rpcbind: the kernel is progress beforehand what it
+//! The server is set up by its files in /proc, without rpc.mountd and rpcbind: the kernel gets beforehand what it
 //! would ask them for. See `Documentation/admin-guide/nfs/nfsd-admin-interfaces.rst` and `rpc-cache` of the kernel. A
 //! host may have a server of its own, which is not touched: the layer is made in guests only.
 

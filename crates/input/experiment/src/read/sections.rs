@@ -201,7 +201,7 @@ impl File<'_, '_, '_> {
         named.collect()
     }
 
-    /// Checks a workload against the configurations on which it runs, and adapts it to simulated ones and to its search.
+    /// Checks a workload against the configurations on which it runs. Adapts it to simulated ones and to its search.
     fn check_workload(
         &mut self,
         workload: &mut Workload,

@@ -182,8 +182,8 @@ impl Finish<'_> {
         }
     }
 
-    /// NVMe commands bypass the page cache and take no flags of files; their namespaces have no ranges to sync and no zones
-    /// here.
+    /// NVMe commands bypass the page cache and take no flags of files; their namespaces have no ranges to sync and no
+    /// zones here.
     fn commands(&mut self) {
         self.draft.blocks.engine.direct = true;
         let zones = self.draft.zone_mode == Some(ZoneMode::Written);

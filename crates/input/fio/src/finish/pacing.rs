@@ -44,8 +44,8 @@ impl Finish<'_> {
         self.rate_of_range();
     }
 
-    /// As in fio, `rate_iops` with `bsrange` is a rate of bytes: that of ops of the smallest block. Ops at random intervals
-    /// are counted.
+    /// As in fio, `rate_iops` with `bsrange` is a rate of bytes: that of ops of the smallest block. Ops at random
+    /// intervals are counted.
     fn rate_of_range(&mut self) {
         if self.draft.job.pacing.arrival == Arrival::Poisson {
             return;

@@ -55,8 +55,8 @@ pub(crate) struct ReadersSettings {
     pub(crate) record: u64,
     /// Bytes that lie on one mirror before the next one follows.
     pub(crate) stripe: u64,
-    /// Furthest that the file system reads ahead of a sequential reader, bytes; 0: it does not. It reads ahead 2^(k − 1) records
-    /// after the k-th consecutive record (k ≥ 2), as ZFS's `dmu_zfetch` did in 2013.
+    /// Furthest that the file system reads ahead of a sequential reader, bytes; 0: it does not. It reads ahead 2^(k − 1)
+    /// records after the k-th consecutive record (k ≥ 2), as ZFS's `dmu_zfetch` did in 2013.
     pub(crate) prefetch: u64,
     /// Time that a thread needs to submit a request, ns.
     pub(crate) submission_ns: u64,

@@ -44,7 +44,7 @@ impl SlotRing {
         self.prepared.push(slot);
     }
 
-    /// [`crate::Backend::turn`] after the ops that were executed synchronously, which are among the completions. `ended`
+    /// [`crate::Backend::turn`] after the ops that were executed synchronously, which the completions include. `ended`
     /// takes the slot and the result of an ended op, and returns the result to report. A slot beyond the last one
     /// belongs to a poll.
     #[inline]

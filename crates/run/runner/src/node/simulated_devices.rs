@@ -39,7 +39,8 @@ pub(crate) fn connect(
     Ok(())
 }
 
-/// The activity of a trial's simulated disks in the measured time; for a host's devices see [`crate::node::host_counters::HostWatch`].
+/// The activity of a trial's simulated disks in the measured time; for a host's devices see
+/// [`crate::node::host_counters::HostWatch`].
 #[derive(Debug)]
 pub(crate) struct DiskWatch {
     observers: Vec<SimObserver>,

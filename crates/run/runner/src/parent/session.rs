@@ -137,7 +137,8 @@ pub trait StorageNode: Sync {
         Err(makes_nothing())
     }
 
-    /// The node within a virtual machine that [`StorageNode::provision`] has started; `None`: it cannot be reached from here.
+    /// The node within a virtual machine that [`StorageNode::provision`] has started; `None` if it cannot be reached
+    /// from here.
     fn guest(&self, _guest: &Guest) -> Option<Box<dyn Node + '_>> {
         None
     }

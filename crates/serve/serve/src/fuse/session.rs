@@ -81,8 +81,8 @@ pub trait Worker: Sized + Send + 'static {
     /// An error ends the session.
     fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) -> io::Result<()>;
 
-    /// A descriptor that is readable when pending work, such as a transfer, has ended; then [`Self::complete_pending`] is called.
-    /// `None`: nothing is pending. Only the thread of `/dev/fuse` uses it. At the end of the session, it waits until
+    /// A descriptor that is readable when pending work, such as a transfer, has ended; then [`Self::complete_pending`] is
+    /// called. `None`: nothing is pending. Only the thread of `/dev/fuse` uses it. At the end of the session, it waits until
     /// nothing is pending. Only its messages can be lent.
     fn pending(&self) -> Option<BorrowedFd<'_>> {
         None

@@ -1,7 +1,5 @@
 //! Other processes that do I/O, are idle and end, on a simulated host with simulated clocks.
 
-#![allow(clippy::print_stderr, reason = "tests print why they were skipped")]
-
 use std::io::{BufRead, BufReader, Write};
 use std::sync::{Arc, Mutex};
 
@@ -258,7 +256,9 @@ fn a_real_shell_is_not_attributed_what_its_child_wrote_before() {
     drop(tell);
     shell.wait().unwrap();
     if inherited < 8 * MIB {
-        eprintln!("SKIPPED: the kernel does not count writes to {folder:?}");
+        iodyno_testing::skip(format_args!(
+            "the kernel does not count writes to {folder:?}"
+        ));
         return;
     }
     let name = format!("sh[{pid}]");

@@ -1,6 +1,4 @@
 //! All behaviours of a `zpool` command, and that of zfs-fuse if it is running.
-#![allow(clippy::print_stderr)]
-
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -337,7 +335,7 @@ fn a_command_that_hangs_or_prints_invalid_text_is_reported_and_can_be_stopped() 
 #[test]
 fn a_command_that_floods_its_output_is_read_slowly_and_can_be_stopped() {
     if !Path::new("/proc/self/io").exists() {
-        eprintln!("SKIPPED: this kernel does not count the I/O of processes");
+        iodyno_testing::skip("this kernel does not count the I/O of processes");
         return;
     }
     for script in [
@@ -413,7 +411,7 @@ fn existing_pools_of_the_host_are_read() {
         let online = pools.lines().find_map(|line| line.strip_prefix("ONLINE"));
         online.map(|name| name.trim().to_owned())
     }) else {
-        eprintln!("SKIPPED: there is no usable ZFS pool on this host");
+        iodyno_testing::skip("there is no usable ZFS pool on this host");
         return;
     };
     let devices = PoolDevices::new(&roots);

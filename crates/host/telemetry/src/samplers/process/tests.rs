@@ -1,6 +1,4 @@
 //! Processes that appear, disappear and cannot be read.
-#![allow(clippy::print_stderr, reason = "tests print why they were skipped")]
-
 use super::*;
 use crate::samplers::processes::fake::Proc;
 use crate::{Devices, Pools};
@@ -236,7 +234,7 @@ fn unreadable_io_is_reported_once_and_other_values_are_kept() {
 #[test]
 fn this_process_is_found_on_this_host() {
     if !std::path::Path::new("/proc/self/io").exists() {
-        eprintln!("SKIPPED: this kernel does not count the I/O of processes");
+        iodyno_testing::skip("this kernel does not count the I/O of processes");
         return;
     }
     let name = std::fs::read_to_string("/proc/self/comm")
