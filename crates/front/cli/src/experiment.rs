@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use iodyno_host::Roots;
-use iodyno_lab::{Ended, Lab, PROBE, Permission, Progress, ResumeError, RunEnd};
+use iodyno_lab::{Ended, Lab, PROBE, Permission, Progress, ResumeError, RunEnd, StopReason};
 use iodyno_model::printable::on_one_line;
-use iodyno_model::{Diagnostic, ExportUri, Plan, RunId, RunState, Severity, StopRequest, Target};
+use iodyno_model::{Diagnostic, ExportUri, Plan, RunId, Severity, StopRequest, Target};
 use iodyno_runner::{Event, StopFlag};
 use iodyno_store::SqliteStore;
 use iodyno_units::{Nanos, counted};
@@ -256,7 +256,7 @@ pub(crate) fn carry_out(
             .map_err(resume_failure)?,
     };
     context.screen.clear();
-    if end.state == RunState::Interrupted {
+    if end.stopped == StopReason::Cancelled {
         exit = exit.max(Exit::Interrupted);
     }
     if let Some(error) = &end.unstored {

@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::fit::{fitting, in_new_folders};
 use crate::observations::usable_name;
 use crate::plan_flags::{destroyed, finished, working_folder};
+use crate::selection::{select, sides};
 use crate::targets::{FoundPaths, node_paths, path_of};
 
 /// The text of the experiment among the files of a command; `None` without one.
@@ -87,107 +88,30 @@ pub(crate) fn plan(
     if ready_made(file).is_some_and(|it| it.fits) && nodes.is_empty() {
         fit(&mut settings, &args.experiment, &folder, context)?;
     }
-    let source = file.display().to_string();
     let reading = Reading {
-        source: &source,
+        source: &file.display().to_string(),
         folder: &folder,
         settings: &settings,
         nodes,
         host: &SystemHost,
     };
-    let experiment = match read(text, &reading) {
+    let mut experiment = match read(text, &reading) {
         Ok(experiment) => experiment,
         Err(found) => {
             faults.extend(found);
             return Err(Failure::input(faults));
         }
     };
-    iodyno_secrets::mask_values(experiment.secrets.into_iter());
+    iodyno_secrets::mask_values(std::mem::take(&mut experiment.secrets).into_iter());
     context.connect(&experiment.nodes, args.nodes.node_binary.as_deref())?;
-    let flags = args.experiment.clone();
-    let share = |share| Percent { share };
-    let given = [
-        ("rounds", flags.rounds.is_some()),
-        ("stop", flags.stop_width.is_some()),
-        ("max_time", flags.max_time.is_some()),
-        ("baseline", flags.baseline.is_some()),
-        ("metric", !flags.metric.is_empty()),
-        ("aa", flags.aa),
-    ];
-    let mut places = experiment.places;
-    for (key, _) in given.into_iter().filter(|(_, given)| *given) {
-        places.remove(key);
-    }
-    let flags = ExperimentArgs {
-        rounds: flags.rounds.or(experiment.rounds),
-        aa: flags.aa || experiment.aa,
-        stop_width: flags.stop_width.or(experiment.stop.map(share)),
-        max_time: flags.max_time.or(experiment.max_time),
-        baseline: flags.baseline.or(experiment.baseline),
-        metric: match flags.metric.is_empty() {
-            true => experiment.metrics,
-            false => flags.metric,
-        },
-        margin: flags.margin.or(experiment.margin.map(share)),
-        no_settle: flags.no_settle || !experiment.settle,
-        seed: flags.seed.or(experiment.seed),
-        name: flags.name.or(Some(usable_name(experiment.name))),
-        places,
-        ..flags
-    };
-    let own = experiment.configurations;
-    // `--on` replaces existing targets and targets that are only a folder.
-    let replaced = !flags.on.is_empty() && own.iter().all(is_folder);
-    if replaced {
-        faults.extend(dropped(&own, experiment.compare.as_deref(), &flags.places));
-    }
-    let new_folders = replaced && own.iter().any(|it| it.provision().is_some());
-    let own = if replaced { Vec::new() } else { own };
-    let paths = match own.is_empty() {
-        true => FoundPaths::look(named_paths(&flags.on, &folder), context)?,
-        false => FoundPaths::look_on(node_paths(&own, &experiment.workloads), context)?,
-    };
-    // A dry run reports missing paths as a run would.
-    let error = |path: &Path| paths.error(path).filter(|_| !flags.dry_run);
-    let mut workloads = experiment.workloads.iter();
-    if own.is_empty()
-        && let Some(workload) = workloads.find(|it| it.files == FilePolicy::Rollback)
-    {
-        let message = format!(
-            "`{}` cannot be rolled back: `--on` names existing storage",
-            workload.name
+    let mut flags = with_settings(args.experiment.clone(), &mut experiment);
+    let paths = with_targets(&mut experiment, &flags, &args.only, context, &mut faults)?;
+    if !args.only.is_empty() {
+        without_missing_sides(
+            &mut experiment,
+            &mut flags,
+            args.experiment.baseline.is_some(),
         );
-        let hint =
-            "`files = \"rollback\"` needs a configuration with `zfs` or `btrfs` as the top layer";
-        faults.push(Diagnostic::error(message).hint(hint));
-    }
-    let configurations = match own.is_empty() {
-        true => {
-            let found = configurations(&flags.on, &folder, error).unwrap_or_else(|found| {
-                faults.extend(found);
-                Vec::new()
-            });
-            match new_folders {
-                true => in_new_folders(found, &paths),
-                false => found,
-            }
-        }
-        false => {
-            if !flags.on.is_empty() {
-                let message = "the experiment has its own configurations";
-                let hint = "leave `--on` out, or change a parameter with `--set NAME=VALUE`";
-                faults.push(Diagnostic::error(message).hint(hint));
-            }
-            faults.extend(absent(&own, &flags.places, error));
-            own
-        }
-    };
-    if replaced {
-        faults.extend(not_there(
-            &experiment.workloads,
-            &configurations,
-            &flags.places,
-        ));
     }
     faults.extend(experiment.warnings);
     let metric_where = experiment.primaries.into_iter().map(|(workload, metric)| {
@@ -206,7 +130,7 @@ pub(crate) fn plan(
             metric_where: metric_where.collect(),
             ..Question::default()
         },
-        ..Plan::new("", configurations, experiment.workloads)
+        ..Plan::new("", experiment.configurations, experiment.workloads)
     };
     let plan = match experiment.compare {
         Some(dimension) => comparing(plan, dimension),
@@ -214,6 +138,120 @@ pub(crate) fn plan(
     };
     let plan = finished(plan, faults, &flags, context)?;
     Ok((plan, paths, flags))
+}
+
+/// The flags, with the settings of an experiment where a flag was not given, and the places of these settings.
+fn with_settings(flags: ExperimentArgs, experiment: &mut Experiment) -> ExperimentArgs {
+    let share = |share| Percent { share };
+    let given = [
+        ("rounds", flags.rounds.is_some()),
+        ("stop", flags.stop_width.is_some()),
+        ("max_time", flags.max_time.is_some()),
+        ("baseline", flags.baseline.is_some()),
+        ("metric", !flags.metric.is_empty()),
+        ("aa", flags.aa),
+    ];
+    let mut places = std::mem::take(&mut experiment.places);
+    for (key, _) in given.into_iter().filter(|(_, given)| *given) {
+        places.remove(key);
+    }
+    let name = usable_name(experiment.name.clone());
+    ExperimentArgs {
+        rounds: flags.rounds.or(experiment.rounds),
+        aa: flags.aa || experiment.aa,
+        stop_width: flags.stop_width.or(experiment.stop.map(share)),
+        max_time: flags.max_time.or(experiment.max_time),
+        baseline: flags.baseline.or(experiment.baseline.take()),
+        metric: match flags.metric.is_empty() {
+            true => std::mem::take(&mut experiment.metrics),
+            false => flags.metric,
+        },
+        margin: flags.margin.or(experiment.margin.map(share)),
+        no_settle: flags.no_settle || !experiment.settle,
+        seed: flags.seed.or(experiment.seed),
+        name: flags.name.or(Some(name)),
+        places,
+        ..flags
+    }
+}
+
+/// Replaces the configurations by those of `--on`, if they are existing targets or only folders, and keeps the part
+/// that `--where` selects. Returns what was found at their paths.
+fn with_targets(
+    experiment: &mut Experiment,
+    flags: &ExperimentArgs,
+    only: &[String],
+    context: &Context,
+    faults: &mut Vec<Diagnostic>,
+) -> Result<FoundPaths, Failure> {
+    let folder = working_folder()?;
+    let own = &mut experiment.configurations;
+    let workloads = &mut experiment.workloads;
+    if !own.is_empty() && (flags.on.is_empty() || !own.iter().all(is_folder)) {
+        if !flags.on.is_empty() {
+            let message = "the experiment has its own configurations";
+            let hint = "leave `--on` out, or change a parameter with `--set NAME=VALUE`";
+            faults.push(Diagnostic::error(message).hint(hint));
+        }
+        faults.extend(select(own, workloads, only));
+        let paths = FoundPaths::look_on(node_paths(own, workloads), context)?;
+        // A dry run reports missing paths as a run would.
+        let error = |path: &Path| paths.error(path).filter(|_| !flags.dry_run);
+        faults.extend(absent(own, &flags.places, error));
+        return Ok(paths);
+    }
+    let replaced = !flags.on.is_empty();
+    if replaced {
+        faults.extend(dropped(own, experiment.compare.as_deref(), &flags.places));
+    }
+    let new_folders = own.iter().any(|it| it.provision().is_some());
+    let paths = FoundPaths::look(named_paths(&flags.on, &folder), context)?;
+    let error = |path: &Path| paths.error(path).filter(|_| !flags.dry_run);
+    let found = configurations(&flags.on, &folder, error).unwrap_or_else(|found| {
+        faults.extend(found);
+        Vec::new()
+    });
+    *own = match new_folders {
+        true => in_new_folders(found, &paths),
+        false => found,
+    };
+    if let Some(workload) = workloads.iter().find(|it| it.files == FilePolicy::Rollback) {
+        let message = format!(
+            "`{}` cannot be rolled back: `--on` names existing storage",
+            workload.name
+        );
+        let hint =
+            "`files = \"rollback\"` needs a configuration with `zfs` or `btrfs` as the top layer";
+        faults.push(Diagnostic::error(message).hint(hint));
+    }
+    if replaced {
+        faults.extend(not_there(workloads, own, &flags.places));
+    }
+    faults.extend(select(own, workloads, only));
+    Ok(paths)
+}
+
+/// Removes what `--where` left nothing of: an axis with a single value, the baseline of the file unless it is still one
+/// of several sides, and metrics of other workloads.
+fn without_missing_sides(experiment: &mut Experiment, flags: &mut ExperimentArgs, own: bool) {
+    let (configurations, workloads) = (&experiment.configurations, &experiment.workloads);
+    let axis = experiment.compare.as_deref();
+    let columns = axis.unwrap_or(match configurations.len() {
+        1 => Observation::WORKLOAD,
+        _ => Observation::CONFIGURATION,
+    });
+    let sides = sides(configurations, workloads, columns);
+    let compared = sides.len() > 1;
+    if !own
+        && let Some(name) = &flags.baseline
+        && !(compared && sides.contains(name.as_str()))
+    {
+        flags.baseline = None;
+        flags.places.remove("baseline");
+    }
+    let kept = |name: &str| workloads.iter().any(|it| it.name == name);
+    experiment.primaries.retain(|(workload, _)| kept(workload));
+    experiment.compare = experiment.compare.take().filter(|_| compared);
 }
 
 /// The plan with a question about the values of a dimension: for each configuration if there are several, and each

@@ -28,6 +28,7 @@ mod progress;
 mod rounds;
 mod schedule;
 mod screen;
+mod selection;
 mod signals;
 mod targets;
 mod terminal;

@@ -227,6 +227,10 @@ fn conclusion(
             let trials = counted(u64::from(end.completed), "trial");
             format!("{trials}{}.", stopped(end.stopped))
         }
+        RunState::Interrupted if end.stopped == StopReason::AllRounds => format!(
+            "{} of {trials} trials completed; the other parts are missing.",
+            end.completed
+        ),
         _ if trials == 1 => format!("It {}.", ended_how(ended_run.exit)),
         _ => format!(
             "It {}: {} of {trials} trials completed.",

@@ -3,7 +3,7 @@
 //! Invariant: a permission is never stored or imported. A file from another user never decides what is overwritten on
 //! this host or what runs on it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Component, Path, PathBuf};
 
 use iodyno_model::{Blocks, Configuration, Job, Plan, Target, Work};
@@ -11,7 +11,7 @@ use iodyno_runner::made_up_name;
 
 use crate::acts::{Act, acts, on_host};
 
-/// The user's permission for resuming a run.
+/// The user's permission for resuming a run, or a part of it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Permission {
     /// The arguments of `--destroy`.
@@ -25,6 +25,8 @@ pub struct Permission {
     pub begun: Option<String>,
     /// The plan that the user gives again. It runs in place of the stored one, which must be equal.
     pub plan: Option<Plan>,
+    /// The cells whose trials are run now; `None`: all.
+    pub cells: Option<BTreeSet<u32>>,
     /// The current folder; relative names of log files start there.
     pub folder: PathBuf,
 }
@@ -149,6 +151,13 @@ fn files_of(job: &str, blocks: &Blocks, folder: &Path) -> Vec<PathBuf> {
 }
 
 impl Permission {
+    /// Whether the trials of a cell are run now.
+    pub(crate) fn has_cell(&self, cell: u32) -> bool {
+        self.cells
+            .as_ref()
+            .is_none_or(|cells| cells.contains(&cell))
+    }
+
     /// The paths that the plan uses but the user did not name, and those that the user named but the plan does not
     /// use.
     pub(crate) fn compare(&self, plan: &Plan) -> (Vec<NamedTarget>, Vec<NamedTarget>) {

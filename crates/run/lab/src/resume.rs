@@ -33,6 +33,12 @@ pub enum ResumeError {
         /// Whether more rounds would give it more trials.
         can_grow: bool,
     },
+    /// No trial of the selected cells is missing.
+    #[error("run {alias} has all trials of this part")]
+    PartComplete {
+        /// Its number in the store.
+        alias: u64,
+    },
     /// It was imported and has no trials.
     #[error("run {alias} was imported and cannot be resumed")]
     Imported {
@@ -88,6 +94,9 @@ impl ResumeError {
             ResumeError::Complete { rounds, .. } => {
                 let more = rounds.saturating_mul(2).max(1);
                 Some(format!("give it more rounds with `--rounds {more}`"))
+            }
+            ResumeError::PartComplete { .. } => {
+                Some("resume it without `--where` for the other trials".to_owned())
             }
             ResumeError::Imported { .. }
             | ResumeError::TooLarge { .. }
@@ -225,7 +234,7 @@ pub(crate) fn resume_with(
         1 => Vec::new(),
         _ => shortages(
             &before.plan,
-            lacking_cells(&before, wanted),
+            lacking_cells(&before, wanted, permission),
             &lab.nodes,
             lab.stop,
         ),
@@ -253,6 +262,7 @@ pub(crate) fn resume_with(
     }
     observer(Progress::Begun(handle));
     let mut going = Rounds::new(lab, &plan, dependencies, handle);
+    going.only = permission.cells.clone();
     going.began_on(lab.store.targets(run)?);
     for (cell, node, environment) in ran_on(lab.store, &stored) {
         going.ran_on(cell, &node, &environment);
@@ -339,6 +349,9 @@ pub fn remaining(
                 Some((key, _)) => key.attempt + 1,
                 None => 0,
             };
+            if !permission.has_cell(cell) {
+                continue;
+            }
             trials.push(TrialKey {
                 run: run.summary.id,
                 round,
@@ -377,7 +390,10 @@ fn permitted(run: Run, rounds: Option<u32>, permission: &Permission) -> Result<R
     };
     // The store reports a live run when it is resumed.
     let ended = run.summary.state != RunState::Running;
-    if ended && lacking(&run, wanted) == 0 {
+    if ended && lacking_cells(&run, wanted, permission).is_empty() {
+        if permission.cells.is_some() && lacking(&run, wanted) > 0 {
+            return Err(ResumeError::PartComplete { alias });
+        }
         // The first rounds can be complete even if later ones are not.
         let complete = match lacking(&run, run.summary.rounds) {
             0 => run.summary.rounds,
@@ -468,8 +484,8 @@ fn lacking(run: &Run, rounds: u32) -> u64 {
     run.plan.trials(rounds).saturating_sub(made.count() as u64)
 }
 
-/// The cells with missing trials in the first `rounds` rounds.
-fn lacking_cells(run: &Run, rounds: u32) -> Vec<u32> {
+/// The permitted cells with missing trials in the first `rounds` rounds.
+fn lacking_cells(run: &Run, rounds: u32, permission: &Permission) -> Vec<u32> {
     let own = rounds_of_cells(&run.plan).into_iter();
     let mut lacking: Vec<u32> = own
         .map(|own| own.map_or(rounds, |own| own.min(rounds)))
@@ -481,7 +497,8 @@ fn lacking_cells(run: &Run, rounds: u32) -> Vec<u32> {
         }
     }
     let cells = (0..).zip(lacking).filter(|(_, lacking)| *lacking > 0);
-    cells.map(|(cell, _)| cell).collect()
+    let cells = cells.map(|(cell, _)| cell);
+    cells.filter(|cell| permission.has_cell(*cell)).collect()
 }
 
 /// The number of complete rounds, whose verdict was visible.

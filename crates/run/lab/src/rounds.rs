@@ -1,6 +1,6 @@
 //! The rounds of a run: which trial is next, how its outcome affects the following ones, and when the run ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use iodyno_model::{
@@ -60,6 +60,8 @@ pub(crate) struct Rounds<'a> {
     times: BTreeMap<usize, WorkloadTime>,
     /// Virtual time of the trials of this call, ns.
     virtual_ns: u64,
+    /// The cells whose trials are run now; `None`: all.
+    pub(crate) only: Option<BTreeSet<u32>>,
     end: RunEnd,
 }
 
@@ -116,6 +118,7 @@ impl<'a> Rounds<'a> {
             ended: BTreeMap::new(),
             times: BTreeMap::new(),
             virtual_ns: 0,
+            only: None,
             end: RunEnd::new(run, plan),
         }
     }
@@ -179,6 +182,9 @@ impl<'a> Rounds<'a> {
         self.count_unrepeated();
         match self.end.stopped {
             StopReason::Cancelled => self.end.state = RunState::Interrupted,
+            StopReason::AllRounds if self.lacks_others() => {
+                self.end.state = RunState::Interrupted;
+            }
             StopReason::Refused if self.all_refused() => self.end.state = RunState::Refused,
             _ => {}
         }
@@ -266,9 +272,23 @@ impl<'a> Rounds<'a> {
         self.plan.takes_part(cell, round) && ended.is_none_or(|rounds| round < *rounds)
     }
 
-    /// Whether all trials of a round are done.
+    fn is_selected(&self, cell: u32) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&cell))
+    }
+
+    /// Whether trials of other cells than the selected ones are missing.
+    fn lacks_others(&self) -> bool {
+        let made = |round, cell| self.earlier.get(&(round, cell)) == Some(&Earlier::Completed);
+        (0..self.plan.rounds).any(|round| {
+            let mut others = self.cells(round).filter(|cell| !self.is_selected(*cell));
+            others.any(|cell| !made(round, cell))
+        })
+    }
+
+    /// Whether all selected trials of a round are done.
     fn is_whole(&self, round: u32) -> bool {
         self.cells(round)
+            .filter(|cell| self.is_selected(*cell))
             .all(|cell| self.earlier.get(&(round, cell)) == Some(&Earlier::Completed))
     }
 
@@ -388,7 +408,7 @@ impl<'a> Rounds<'a> {
     /// Runs the missing trials of a round.
     fn round(&mut self, round: u32, observer: &mut dyn FnMut(Progress<'_>)) -> Option<StopReason> {
         let mut order = order(self.plan, round);
-        order.retain(|cell| self.takes_part(*cell, round));
+        order.retain(|cell| self.takes_part(*cell, round) && self.is_selected(*cell));
         for (place, cell) in order.iter().copied().enumerate() {
             let attempt = match self.earlier.get(&(round, cell)) {
                 Some(Earlier::Completed) => continue,

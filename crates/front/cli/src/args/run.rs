@@ -26,6 +26,8 @@ Examples:
   iodyno run job.fio --on a=/a --on b=/b --stop-width 3% --max-time 2h
                                           Run until the intervals are narrow, for at most two hours
   iodyno run quickstart                   Run a ready-made experiment; see docs/experiments.md
+  iodyno run e.toml --where configuration=zfs --where 'workload=rand*'
+                                          Run a part of an experiment
   iodyno run job.fio --node a=ssh://10.0.0.1 --node b=ssh://10.0.0.2 --on data=/mnt/data
                                           Run on two hosts at the same instant
   iodyno run job.fio --node a=vm:linux --node b=vm:linux --on disk=/dev/vda
@@ -68,6 +70,12 @@ pub(crate) struct RunArgs {
     /// parameter (`--set NAME=VALUE`) or select a preset (`--set scale=NAME`).
     #[arg(long = "set", value_name = "[WORKLOAD.]KEY=VALUE")]
     pub(crate) settings: Vec<String>,
+
+    /// Run only this part of an experiment: configurations, workloads or values of an axis. `*` and `?` are
+    /// wildcards. Repeat for alternatives, or for other dimensions, which all have to match. With `--resume`: only
+    /// these trials run now.
+    #[arg(long = "where", value_name = "DIMENSION=PATTERN")]
+    pub(crate) only: Vec<String>,
 
     /// Allow overwriting the data on this device, or the disk image in this file.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]

@@ -22,6 +22,7 @@ use crate::observations::{
     runs,
 };
 use crate::screen::write_out;
+use crate::selection::{expanded, pairs};
 
 /// Compares runs and prints the result.
 pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Failure> {
@@ -518,7 +519,8 @@ fn headings(runs: &[Run]) -> BTreeMap<String, String> {
 fn question(args: &CompareArgs, runs: &[Run], trials: &[Observation]) -> Result<Question, Failure> {
     let default = default_question(runs, trials);
     let mut faults = Vec::new();
-    let mut only = pairs("--where", &args.only, &mut faults);
+    let only = pairs("--where", &args.only, &mut faults);
+    let mut only = expanded(only, trials);
     let floor = pairs("--floor", &args.floor, &mut faults);
     if !faults.is_empty() {
         return Err(Failure::input(faults));
@@ -621,26 +623,4 @@ fn given_pairs(
         true => default,
         false => given,
     }
-}
-
-/// Parses `DIMENSION=VALUE` texts; errors are added to `faults`.
-pub(crate) fn pairs(
-    flag: &str,
-    texts: &[String],
-    faults: &mut Vec<Diagnostic>,
-) -> Vec<(String, String)> {
-    let mut pairs = Vec::new();
-    for text in texts {
-        match text.split_once('=') {
-            Some((name, value)) if !name.trim().is_empty() => {
-                pairs.push((name.trim().to_owned(), value.trim().to_owned()));
-            }
-            _ => faults.push(
-                Diagnostic::error(format!("`{flag} {text}` has no dimension and value")).hint(
-                    format!("write `{flag} DIMENSION=VALUE`, such as `{flag} rw=randread`"),
-                ),
-            ),
-        }
-    }
-    pairs
 }

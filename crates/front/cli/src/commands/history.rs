@@ -7,11 +7,11 @@ use iodyno_report::compare as draw;
 use iodyno_store::{SqliteStore, Store};
 
 use crate::args::{FailOn, HistoryArgs};
-use crate::commands::compare::pairs;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::screen::write_out;
+use crate::selection::{expanded, pairs};
 use crate::trials::{Series, load};
 
 /// A smaller difference of the newest run is negligible.
@@ -34,7 +34,7 @@ pub(crate) fn history(args: &HistoryArgs, context: &Context) -> Result<Exit, Fai
         return Err(unknown(&args.workload, &found.names));
     }
     let question = Question {
-        only,
+        only: expanded(only, &found.trials),
         ..Question::default()
     };
     let mut trials = found.trials;

@@ -28,6 +28,7 @@ use crate::progress::{Mode, Reporter};
 use crate::rounds::doubts;
 use crate::schedule::schedule;
 use crate::screen::write_out;
+use crate::selection::{select, selected_cells};
 use crate::targets::{FoundPaths, foresee, obstacles};
 use crate::trials::{Drawn, has_figures};
 use crate::vm_nodes::{self, on_guests};
@@ -104,7 +105,9 @@ fn resume(
         Some(file) => Some(given_again(file, run.plan.seed, args, context)?),
         None => None,
     };
+    let cells = selected_cells(&run.plan, &args.only).map_err(Failure::input)?;
     let permission = Permission {
+        cells,
         destroy: destroyed(args, &folder),
         named: match given {
             Some(_) => Vec::new(),
@@ -275,15 +278,18 @@ fn plan(
         faults.extend(found);
         Vec::new()
     });
-    let configurations = match built_in {
+    let mut configurations = match built_in {
         true => in_new_folders(configurations, &paths),
         false => configurations,
     };
     if built_in {
         set_where_absent(&mut settings, fitting(&paths));
     }
-    let (workloads, found) = read_all(&args.files, &settings, Overrides::default());
+    let (mut workloads, found) = read_all(&args.files, &settings, Overrides::default());
     faults.extend(found);
+    if faults.is_empty() {
+        faults.extend(select(&mut configurations, &mut workloads, &args.only));
+    }
     let plan = Plan {
         nodes,
         destroy: destroyed(args, &folder),

@@ -733,3 +733,85 @@ fn the_time_limit_is_told_in_rounds_also_if_fewer_are_planned() {
         .succeeds()
         .prints("9.00 s allows at most 30 rounds");
 }
+
+/// The number of trials of each workload of the last run.
+fn trials_by_workload(home: &Home) -> std::collections::BTreeMap<String, u32> {
+    let run = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let mut counts = std::collections::BTreeMap::new();
+    for trial in run["trials"].as_array().unwrap() {
+        let name = trial["workload"].as_str().unwrap().to_owned();
+        *counts.entry(name).or_insert(0) += 1;
+    }
+    counts
+}
+
+#[test]
+fn a_part_of_an_experiment_runs() {
+    let home = Home::new();
+    let blocks = "axis.bs = [\"4k\", \"8k\"]";
+    home.file(
+        "laws.toml",
+        &EXPERIMENT.replace("axis.bs = [\"4k\"]", blocks),
+    );
+    for (conditions, expected) in [
+        (vec!["--where", "bs=8k"], vec!["fast-8k", "slow-8k"]),
+        (
+            vec!["--where", "workload=*-4k", "--where", "law=slow"],
+            vec!["slow-4k"],
+        ),
+        (
+            vec![
+                "--where", "law=f*", "--where", "law=slow", "--where", "bs=4k",
+            ],
+            vec!["fast-4k", "slow-4k"],
+        ),
+    ] {
+        run(&home, &[&["--rounds", "1"], conditions.as_slice()].concat()).succeeds();
+        let names: Vec<String> = trials_by_workload(&home).into_keys().collect();
+        assert_eq!(names, expected);
+    }
+    // Every error at once, and nothing runs.
+    let before = home.iodyno(&["list", "--json"]).succeeds().stdout;
+    run(&home, &["--where", "bz=8k", "--where", "law=quick"])
+        .exits(2)
+        .stderr_has("unknown dimension `bz`")
+        .stderr_has("did you mean `bs`?")
+        .stderr_has("`--where law=quick` matches nothing")
+        .stderr_has("the values are `fast`, `slow`");
+    assert_eq!(home.iodyno(&["list", "--json"]).succeeds().stdout, before);
+}
+
+#[test]
+fn targets_of_other_parts_are_not_looked_at() {
+    let home = Home::new();
+    let absent = "[configuration.absent]\ntarget = \"/there/is/none\"\n[workload.";
+    let text = EXPERIMENT.replacen("[workload.", absent, 1);
+    home.file("laws.toml", &text.replace("baseline = \"slow-4k\"", ""));
+    run(&home, &[]).exits(2).stderr_has("/there/is/none");
+    run(&home, &["--rounds", "1", "--where", "configuration=here"]).succeeds();
+}
+
+#[test]
+fn a_part_of_a_run_is_resumed_and_the_rest_later() {
+    let home = home();
+    run(&home, &["--rounds", "2"]).succeeds();
+    let resume = |further: &[&str]| home.iodyno(&[&["run", "--resume", "last"], further].concat());
+    let fast = ["--where", "law=fast"];
+    resume(&[&fast[..], &["--rounds", "5", "--dry-run"]].concat())
+        .succeeds()
+        .prints("3 trials");
+    resume(&[&fast[..], &["--rounds", "5"]].concat())
+        .succeeds()
+        .prints("7 of 10 trials completed");
+    let counts =
+        |fast: u32, slow: u32| [("fast-4k".to_owned(), fast), ("slow-4k".to_owned(), slow)].into();
+    assert_eq!(trials_by_workload(&home), counts(5, 2));
+    resume(&fast)
+        .exits(2)
+        .stderr_has("has all trials of this part");
+    resume(&["--where", "law=quick"])
+        .exits(2)
+        .stderr_has("matches nothing");
+    resume(&[]).succeeds();
+    assert_eq!(trials_by_workload(&home), counts(5, 5));
+}

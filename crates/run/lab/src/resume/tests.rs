@@ -474,7 +474,7 @@ fn what_remains_is_what_a_resumed_run_makes() {
     let made: Vec<(u32, u32)> = left.trials.iter().map(|it| (it.round, it.cell)).collect();
     assert_eq!(places(&after), made);
     let ended = store.run(run).unwrap();
-    assert!(lacking_cells(&ended, 4).is_empty());
+    assert!(lacking_cells(&ended, 4, &Permission::default()).is_empty());
     assert!(matches!(
         remaining(&ended, None, &permission),
         Err(ResumeError::Complete { rounds: 4, .. })
