@@ -14,7 +14,7 @@ use iodyno_model::{Diagnostic, NodeAddress, PlannedNode};
 use iodyno_runner::{FioNode, LocalNode, Node, SshNode};
 
 use crate::exit::Exit;
-use crate::failure::{Failure, reason};
+use crate::failure::Failure;
 use crate::logging;
 
 /// The nodes of a run, connected.
@@ -39,7 +39,7 @@ impl Place {
 impl Nodes {
     /// This host, as the only node.
     pub(crate) fn here(verbose: u8) -> Result<Nodes, Failure> {
-        let here = Place::Here(local_node(verbose)?);
+        let here = Place::Here(local_node(verbose));
         Ok(Nodes(vec![(PlannedNode::new("", "local"), here)]))
     }
 
@@ -62,7 +62,7 @@ impl Nodes {
                 })
                 .map_err(|error| Failure::file("read", binary, &error))?;
         }
-        let here = local_node(verbose)?;
+        let here = local_node(verbose);
         let flags: Vec<String> = logging::node_flags(verbose).into_iter().collect();
         let connect = |node: &PlannedNode| match node.at.parse::<NodeAddress>() {
             Ok(NodeAddress::Local) => Ok(Place::Here(here.clone())),
@@ -119,16 +119,11 @@ impl Nodes {
 }
 
 /// This host as a node.
-fn local_node(verbose: u8) -> Result<LocalNode, Failure> {
-    let mut node = LocalNode::this_program().map_err(|error| {
-        Failure::one(Diagnostic::error(format!(
-            "cannot find this program: {}",
-            reason(&error)
-        )))
-    })?;
+fn local_node(verbose: u8) -> LocalNode {
+    let mut node = LocalNode::this_program();
     node.arguments
         .extend(logging::node_flags(verbose).map(Into::into));
-    Ok(node)
+    node
 }
 
 /// Concurrent connection attempts per CPU: the key exchange of ssh takes tens of milliseconds of CPU time, and the time

@@ -29,7 +29,7 @@ pub use folders::{
     StateFolders, device_records, mirror_of_socket, socket_folder, socket_name, state_folder,
 };
 pub use owner::{Owner, STEP_VARIABLE, boot_id, started_for};
-pub use process_stat::ProcessStat;
+pub use process_stat::{ProcessStat, this_program};
 pub use roots::{Roots, names, text};
 pub use threads::{join, on_threads};
 pub use users::{User, users};

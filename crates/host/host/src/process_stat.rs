@@ -1,9 +1,28 @@
-//! What the kernel says of a process in /proc/PID/stat.
+//! What the kernel says of a process in /proc.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
 use crate::roots::{Roots, text};
 
 /// Flag of kernel threads (`PF_KTHREAD`).
 const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// The path by which child processes start this program again: its file, or, if that was replaced or removed, the
+/// kernel's link to it, which is valid while this process lives.
+///
+/// # Errors
+/// /proc is not mounted.
+pub fn this_program() -> io::Result<PathBuf> {
+    let path = std::env::current_exe()?;
+    let link = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
+    let file = |path: &PathBuf| path.metadata().map(|file| (file.dev(), file.ino()));
+    match file(&path).ok() == Some(file(&link)?) {
+        true => Ok(path),
+        false => Ok(link),
+    }
+}
 
 /// Fields of /proc/PID/stat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

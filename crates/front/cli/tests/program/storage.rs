@@ -298,6 +298,29 @@ fn a_mirror_is_made_written_through_its_block_device_and_undone() {
 }
 
 #[test]
+fn a_program_that_was_replaced_while_it_ran_still_starts_the_servers_of_layers() {
+    let home = Home::new();
+    home.file(
+        "x.toml",
+        "rounds = 1\nsettle = false\n[configuration.all]\ntarget = 'mirror on file on .'\nmirror = { legs = 2, queues = 1 }\n\
+         file.size = '16MiB'\n[configuration.pinned]\ntarget = 'mirror on file on .'\nfile.size = '16MiB'\n\
+         mirror = { legs = 2, queues = 1, cpus = '0' }\n[workload.w]\nfio = { rw = 'write', bs = '4k', size = '1m' }\n",
+    );
+    let copy = home.work().join("iodyno");
+    fs::copy(iodyno(), &copy).unwrap();
+    // It is removed after the shell has opened it and before it runs.
+    let mut command = home.program(Path::new("/bin/sh"));
+    let script = "exec 9<iodyno && rm iodyno && echo other > iodyno && exec /proc/self/fd/9 run x.toml --json";
+    command.args(["-c", script]);
+    let run = Running::of(command).done().succeeds().json();
+    let trials = run["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 2);
+    for trial in trials {
+        assert_eq!(trial["outcome"]["state"], "completed", "{trial}");
+    }
+}
+
+#[test]
 fn jobs_are_clients_of_a_mirror_with_queues_which_is_made_and_undone() {
     let home = Home::new();
     home.file(

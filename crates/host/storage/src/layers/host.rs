@@ -456,6 +456,13 @@ pub(crate) fn word(path: &Path) -> Result<String, Diagnostic> {
     })
 }
 
+/// See [`iodyno_host::this_program`].
+pub(super) fn this_program() -> Result<PathBuf, Diagnostic> {
+    iodyno_host::this_program().map_err(|error| {
+        Diagnostic::error(format!("the path of this program is not known: {error}"))
+    })
+}
+
 /// The number of the device node that the kernel names so (`loop3`), as `7:3`.
 fn device_number(roots: &Roots, name: &str) -> Option<String> {
     text(roots.sys.join("class/block").join(name).join("dev"))

@@ -8,7 +8,7 @@ use iodyno_host::text;
 use iodyno_model::{Diagnostic, ExportUri, Layer, MirrorLayer, Pinning};
 
 use super::action::Action;
-use super::host::word;
+use super::host::{this_program, word};
 use super::host_ops::cannot;
 use super::making::{MAKE, Making, Storage};
 use super::served::SOCKET;
@@ -71,7 +71,7 @@ impl Making<'_> {
 
     /// Makes a mirror of these legs. Returns whether they are equal.
     fn create(&mut self, legs: &[String]) -> Result<bool, Diagnostic> {
-        let program = program()?;
+        let program = word(&this_program()?)?;
         let layers = &self.request.provision.layers;
         // Files and devices that are new read as zeros.
         let equal = !layers
@@ -89,7 +89,7 @@ impl Making<'_> {
 
     /// The command of the server, without the place where it serves.
     fn command(&self, mirror: &MirrorLayer, legs: &[String]) -> Result<Vec<String>, Diagnostic> {
-        let mut serve = vec![program()?];
+        let mut serve = vec![word(&this_program()?)?];
         serve.extend(["serve", "mirror", "--resync-rate", "16GiB", "--policy"].map(str::to_owned));
         serve.push(mirror.policy.clone());
         for disk in &mirror.delay {
@@ -114,7 +114,7 @@ impl Making<'_> {
         }
         match equal {
             true => Ok(()),
-            false => self.await_resync(&program()?, legs),
+            false => self.await_resync(&word(&this_program()?)?, legs),
         }
     }
 
@@ -171,12 +171,4 @@ impl Making<'_> {
         status.extend(legs.iter().map(String::as_str));
         self.repeat(&status, MAKE)
     }
-}
-
-/// This program.
-fn program() -> Result<String, Diagnostic> {
-    let program = std::env::current_exe().map_err(|error| {
-        Diagnostic::error(format!("the path of this program is not known: {error}"))
-    })?;
-    word(&program)
 }

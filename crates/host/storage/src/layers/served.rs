@@ -16,7 +16,7 @@ use iodyno_model::{
 use crate::journal::Journal;
 
 use super::action::Action;
-use super::host::{Host, word};
+use super::host::{Host, this_program, word};
 use super::host_ops::{HostOps, cause};
 use super::making::{COMMAND, Making, Storage};
 
@@ -53,10 +53,7 @@ pub(super) fn command_words(
     if let Some(first) = words.first_mut()
         && first == OWN
     {
-        let program = std::env::current_exe().map_err(|error| {
-            Diagnostic::error(format!("the path of this program is not known: {error}"))
-        })?;
-        *first = word(&program)?;
+        *first = word(&this_program()?)?;
     }
     Ok(words)
 }

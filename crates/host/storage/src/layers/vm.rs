@@ -20,7 +20,7 @@ use iodyno_units::Bytes;
 use rustix::fs::Access;
 
 use super::action::Action;
-use super::host::{Host, word};
+use super::host::{Host, this_program, word};
 use super::host_ops::cause;
 use super::making::Making;
 use super::request::Guest;
@@ -512,9 +512,7 @@ impl Making<'_> {
         cache: &Path,
     ) -> Result<PathBuf, Diagnostic> {
         (self.ops.progress)("initramfs of the guest");
-        let program = std::env::current_exe().map_err(|error| {
-            Diagnostic::error(format!("the path of this program is not known: {error}"))
-        })?;
+        let program = this_program()?;
         let host = self.ops.host;
         // A device is emptied before a layer is made on it.
         let devices = [Layer::Device { paths: Vec::new() }];

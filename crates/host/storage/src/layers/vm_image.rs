@@ -10,7 +10,7 @@ use crate::guest::{Boot, IMAGE_LIMIT, Machine, end_of, ssh};
 use iodyno_model::{Diagnostic, VmImage, VmLayer};
 
 use super::action::{Action, TARGET};
-use super::host::{Host, word};
+use super::host::{Host, this_program, word};
 use super::host_ops::cause;
 use super::making::{COMMAND, Making, PAUSE};
 use super::tools::not_installed;
@@ -86,11 +86,9 @@ impl Making<'_> {
             .map_err(|error| cannot(format!("cannot find `{}`", image.path.display()), error))?;
         let from = word(&path)?;
         let program = match &image.program {
-            Some(program) => Ok(program.clone()),
-            None => std::env::current_exe(),
+            Some(program) => program.clone(),
+            None => this_program()?,
         };
-        let program = program
-            .map_err(|error| cannot("the path of this program is not known".to_owned(), error))?;
         let size = fs::metadata(&program)
             .map_err(|error| cannot(format!("cannot read `{}`", program.display()), error))?;
         let ports = ssh::free_ports(guests).map_err(|error| {

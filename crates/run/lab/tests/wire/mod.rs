@@ -168,7 +168,7 @@ fn telemetry(number: u32) -> Message {
 impl Recorded {
     /// Runs the trial in virtual time.
     fn of(plan: &BoundPlan) -> Recorded {
-        let node = LocalNode::this_program().unwrap();
+        let node = LocalNode::this_program();
         let mut session = node.open(plan).unwrap();
         let mut recorded = Recorded {
             hello: Vec::new(),

@@ -188,7 +188,7 @@ mod tests {
     use iodyno_units::Nanos;
 
     fn simulate(plan: &BoundPlan, stop: &StopFlag, events: &mut dyn FnMut(Event)) -> TrialEnd {
-        let node = LocalNode::this_program().unwrap();
+        let node = LocalNode::this_program();
         carry_out(plan, &node, stop, events).unwrap()
     }
 

@@ -71,7 +71,7 @@ impl TrialRecord {
 }
 
 pub(crate) fn node() -> LocalNode {
-    LocalNode::this_program().unwrap()
+    LocalNode::this_program()
 }
 
 /// Runs a trial; `watch` receives each event and may stop the trial.

@@ -32,7 +32,7 @@ fn simulate(
     stop: &StopFlag,
     watch: &mut dyn FnMut(usize, &Event),
 ) -> (Vec<TrialEnd>, Vec<Vec<Frame>>) {
-    let node = LocalNode::this_program().unwrap();
+    let node = LocalNode::this_program();
     let plans: Vec<BoundPlan> = jobs
         .iter()
         .map(|job| plan("/", vec![job.clone()]))
@@ -152,7 +152,7 @@ fn a_trial_that_is_stopped_ends_although_its_ops_take_longer_than_the_storage_is
 fn a_trial_without_a_receiver_ends() {
     let job = simulated(86_400_000, 100_000);
     let plan = plan("/", vec![job]);
-    let node = LocalNode::this_program().unwrap();
+    let node = LocalNode::this_program();
     let mut session = node.open(&plan).unwrap();
     session.send(Command::Prepare {
         plan: Box::new(plan.clone()),
