@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use iodyno_model::{Cpu, Environment, Governor, MemoryInfo, TargetInfo};
+use iodyno_model::{Cpu, Environment, Governor, MemoryInfo, TargetInfo, number_list};
 
 use crate::roots::{Roots, names, text};
 use crate::{control_group, stack};
@@ -65,7 +65,7 @@ fn pretty_name(text: &str) -> String {
 fn cpu(roots: &Roots) -> Cpu {
     let info = text(roots.proc.join("cpuinfo")).unwrap_or_default();
     let system = roots.sys.join("devices/system");
-    let listed = |name: &str| text(system.join(name)).map(|text| count(&text));
+    let listed = |name: &str| Some(number_list(&text(system.join(name))?)?.len() as u32);
     Cpu {
         model: cpu_model(&info),
         logical: listed("cpu/online").unwrap_or_else(|| {
@@ -94,21 +94,6 @@ fn cpu_model(info: &str) -> String {
             Some(format!("implementer {maker} part {part}"))
         })
         .unwrap_or_default()
-}
-
-/// Number of CPUs in a list such as `0-3,8`.
-fn count(list: &str) -> u32 {
-    let one = |range: &str| -> Option<u32> {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last) = (
-            first.trim().parse::<u32>().ok()?,
-            last.trim().parse::<u32>().ok()?,
-        );
-        last.checked_sub(first)?.checked_add(1)
-    };
-    list.split(',')
-        .filter_map(one)
-        .fold(0, |sum: u32, count| sum.saturating_add(count))
 }
 
 fn governor(cpus: &Path) -> Governor {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::document::{Entry, Located, Node, Report, Section, Table, Value, wrong};
-use iodyno_model::{Pinning, SimDisk};
+use iodyno_model::{SimDisk, number_list};
 use iodyno_units::{Bytes, Nanos};
 use serde_json::{Value as Json, json};
 
@@ -173,7 +173,7 @@ impl<'d> Keyed<'d> {
                 let disks = disks.unwrap_or_default();
                 Some(disks.iter().map(ToString::to_string).collect())
             }
-            (Form::Numbers, Some(text)) if Pinning::numbers(&text.value).is_none() => {
+            (Form::Numbers, Some(text)) if number_list(&text.value).is_none() => {
                 let message = format!("`{}` is not a list of numbers", text.value);
                 report.error(text.at, message, "write `0-3,8`");
                 None

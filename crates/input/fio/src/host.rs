@@ -5,6 +5,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use iodyno_model::number_list;
+
 /// The longest job file or included file, bytes.
 const MAX_TEXT_LEN: u64 = 16 << 20;
 
@@ -129,8 +131,8 @@ impl Host for SystemHost {
     fn cpus(&self) -> u32 {
         std::fs::read_to_string("/sys/devices/system/cpu/online")
             .ok()
-            .and_then(|list| count_of_list(list.trim()))
-            .unwrap_or(1)
+            .and_then(|list| number_list(&list))
+            .map_or(1, |cpus| cpus.len() as u32)
     }
 
     fn memory_mb(&self) -> u64 {
@@ -169,17 +171,6 @@ fn page_size_of(vector: &[u8]) -> Option<u64> {
     })
 }
 
-/// Number of CPUs in a list such as `0-3,8`.
-fn count_of_list(list: &str) -> Option<u32> {
-    list.split(',')
-        .map(|part| {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
-            last.checked_sub(first).map(|more| more + 1)
-        })
-        .sum()
-}
-
 fn total_memory_mb(meminfo: &str) -> Option<u64> {
     let line = meminfo
         .lines()
@@ -193,11 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_the_kernels_lists() {
-        assert_eq!(count_of_list("0"), Some(1));
-        assert_eq!(count_of_list("0-3,8"), Some(5));
-        assert_eq!(count_of_list("3-0"), None);
-        assert_eq!(count_of_list("x"), None);
+    fn reads_memory_and_page_size() {
         assert_eq!(total_memory_mb("MemTotal:  2097152 kB\n"), Some(2048));
         let mut vector = Vec::new();
         for word in [3usize, 64, 6, 16384, 0, 0] {

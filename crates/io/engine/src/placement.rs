@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use iodyno_model::Placement;
+use iodyno_model::{Placement, number_list};
 use iodyno_sys::thread;
 
 /// The kernel's list of NUMA nodes.
@@ -54,7 +54,7 @@ fn cpus_of(root: &Path, nodes: &[u32]) -> io::Result<Vec<u32>> {
         let path = root.join(format!("node{node}/cpulist"));
         let text = std::fs::read_to_string(&path)
             .map_err(|error| io::Error::new(error.kind(), format!("node {node}: {error}")))?;
-        let found = list(text.trim()).ok_or_else(|| {
+        let found = number_list(&text).ok_or_else(|| {
             io::Error::other(format!("node {node} has no CPUs (`{}`)", text.trim()))
         })?;
         cpus.extend(found);
@@ -62,17 +62,6 @@ fn cpus_of(root: &Path, nodes: &[u32]) -> io::Result<Vec<u32>> {
     cpus.sort_unstable();
     cpus.dedup();
     Ok(cpus)
-}
-
-/// Parses numbers and ranges, `0-3,8`. `None` if the text is empty or invalid.
-fn list(text: &str) -> Option<Vec<u32>> {
-    let mut numbers = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
-        numbers.extend(first..=last);
-    }
-    Some(numbers)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ mod zfs;
 
 pub use layer::{FileSystemKind, FolderServer, Layer, MirrorLayer, NfsLayer, Shape};
 pub use mapped::{DmTarget, FlakeyFault, MdLayer, MdLevel};
-pub use pinning::Pinning;
+pub use pinning::{Pinning, number_list};
 pub use provision::{CommandRun, Fresh, Provision};
 pub use rate_limits::Limits;
 pub use sim_target::{SimRecords, SimTarget};

@@ -35,17 +35,17 @@ impl Pinning {
         words.extend(command.iter().cloned());
         words
     }
+}
 
-    /// The numbers of a list such as `0-3,8`; `None` if it is not one.
-    pub fn numbers(list: &str) -> Option<Vec<u32>> {
-        let ranges = list.trim().split(',').map(|range| {
-            let (first, last) = range.split_once('-').unwrap_or((range, range));
-            let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
-            (first <= last && last < 1 << 16).then_some(first..=last)
-        });
-        let ranges: Option<Vec<_>> = ranges.collect();
-        Some(ranges?.into_iter().flatten().collect())
-    }
+/// The numbers of a list of CPUs or NUMA nodes, such as `0-3,8`; `None` if it is not one.
+pub fn number_list(list: &str) -> Option<Vec<u32>> {
+    let ranges = list.trim().split(',').map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
+        (first <= last && last < 1 << 16).then_some(first..=last)
+    });
+    let ranges: Option<Vec<_>> = ranges.collect();
+    Some(ranges?.into_iter().flatten().collect())
 }
 
 #[cfg(test)]
@@ -75,9 +75,10 @@ mod tests {
 
     #[test]
     fn lists_of_cpus_are_numbers_and_ranges() {
-        assert_eq!(Pinning::numbers("0-2,8"), Some(vec![0, 1, 2, 8]));
-        for wrong in ["", "a", "3-1", "1,,2", "0-99999999"] {
-            assert_eq!(Pinning::numbers(wrong), None, "{wrong}");
+        assert_eq!(number_list("0"), Some(vec![0]));
+        assert_eq!(number_list("0-2,8\n"), Some(vec![0, 1, 2, 8]));
+        for wrong in ["", "a", "3-1", "1,,2", "0-4294967295"] {
+            assert_eq!(number_list(wrong), None, "{wrong}");
         }
     }
 }

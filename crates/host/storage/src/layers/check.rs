@@ -9,6 +9,7 @@ use iodyno_host::space::{self, Need};
 use iodyno_host::text;
 use iodyno_model::{
     Diagnostic, DmTarget, FileSystemKind, Layer, Pinning, Provision, Shape, ZfsLayer, ZfsOrigin,
+    number_list,
 };
 use iodyno_units::{Bytes, Nanos};
 use rustix::fs::Access;
@@ -367,8 +368,8 @@ impl Maker<'_> {
         ] {
             let Some(list) = list else { continue };
             let there = text(system.join(online)).unwrap_or_default();
-            let there_numbers = Pinning::numbers(&there).unwrap_or_default();
-            let wanted = Pinning::numbers(list).unwrap_or_default();
+            let there_numbers = number_list(&there).unwrap_or_default();
+            let wanted = number_list(list).unwrap_or_default();
             let mut missing = wanted.iter().filter(|it| !there_numbers.contains(it));
             if let Some(number) = missing.next() {
                 let others = match missing.count() {

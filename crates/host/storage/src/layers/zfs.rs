@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use iodyno_host::block::Block;
 use iodyno_host::{Roots, mounts, names, text};
-use iodyno_model::{Diagnostic, Layer, Pinning, ZfsLayer};
+use iodyno_model::{Diagnostic, Layer, Pinning, ZfsLayer, number_list};
 use iodyno_sys::host::zvol_name;
 
 use crate::journal::{Header, Journal, Step};
@@ -389,8 +389,8 @@ pub(crate) fn check(ops: &mut HostOps<'_>, layer: &ZfsLayer, devices: usize) -> 
     if in_kernel(ops.host) {
         faults.extend(unpinned(layer));
     } else if !layer.pinning.is_none() {
-        let wanted = layer.pinning.cpus.as_deref().and_then(Pinning::numbers);
-        let runs_there = || Pinning::numbers(&server_cpus(ops)) == wanted && wanted.is_some();
+        let wanted = layer.pinning.cpus.as_deref().and_then(number_list);
+        let runs_there = || number_list(&server_cpus(ops)) == wanted && wanted.is_some();
         if !runs_there() && pools(ops).is_ok() {
             let message = "zfs-fuse runs already, so `zfs.cpus` and `zfs.numa` have no effect";
             faults.push(Diagnostic::error(message).hint("end it first"));

@@ -30,6 +30,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use iodyno_model::number_list;
 use iodyno_sys::TransferMemory;
 use iodyno_sys::fuse::{FuseEntry, FuseRing};
 use iodyno_vhost::signal;
@@ -886,20 +887,20 @@ fn queues() -> Result<Vec<Vec<(u16, u32)>>, String> {
     let read = |name: &str| {
         let path = Path::new("/sys/devices/system/cpu").join(name);
         let list = std::fs::read_to_string(&path).ok();
-        list.and_then(|list| cpus(&list))
+        list.and_then(|list| number_list(&list))
             .ok_or_else(|| format!("{} cannot be read", path.display()))
     };
     Ok(shares(read("possible")?.len(), &read("online")?))
 }
 
 /// Divides the queues of this number of CPUs among threads, one for each that is online.
-fn shares(possible: usize, online: &[u16]) -> Vec<Vec<(u16, u32)>> {
+fn shares(possible: usize, online: &[u32]) -> Vec<Vec<(u16, u32)>> {
     let count = online.len().max(1);
     let entries = (ALL_ENTRIES / count).clamp(4, ENTRIES) as u32;
     let mut threads = vec![Vec::new(); count];
     let mut next = 0;
     for queue in 0..possible as u16 {
-        match online.iter().position(|cpu| *cpu == queue) {
+        match online.iter().position(|cpu| *cpu == u32::from(queue)) {
             Some(at) => threads[at].push((queue, entries)),
             None => {
                 threads[next % count].push((queue, 1));
@@ -911,30 +912,17 @@ fn shares(possible: usize, online: &[u16]) -> Vec<Vec<(u16, u32)>> {
     threads
 }
 
-/// The numbers of a list such as `0-3,8`.
-fn cpus(list: &str) -> Option<Vec<u16>> {
-    let mut found = Vec::new();
-    for part in list.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        found.extend(first.parse().ok()?..=last.parse::<u16>().ok()?);
-    }
-    Some(found)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn each_queue_has_a_thread_and_entries() {
-        assert_eq!(cpus("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
-        assert_eq!(cpus("0\n"), Some(vec![0]));
-        assert_eq!(cpus("a"), None);
         assert_eq!(
             shares(4, &[0, 2]),
             [vec![(0, 32), (1, 1)], vec![(2, 32), (3, 1)]]
         );
-        let many: Vec<u16> = (0..128).collect();
+        let many: Vec<u32> = (0..128).collect();
         let threads = shares(240, &many);
         assert_eq!(threads.len(), 128);
         let mut queues: Vec<u16> = threads.iter().flatten().map(|(queue, _)| *queue).collect();
