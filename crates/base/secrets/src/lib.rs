@@ -11,7 +11,7 @@ mod shell;
 mod tests;
 
 use std::borrow::Cow;
-use std::sync::OnceLock;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use serde_json::Value;
 
@@ -25,19 +25,20 @@ use programs::{CommandLine, MAX_QUOTES, of_programs};
 pub const MASK: &str = "*****";
 
 /// Secrets that neither a name nor their form shows.
-static VALUES: OnceLock<Vec<String>> = OnceLock::new();
+static VALUES: RwLock<Vec<String>> = RwLock::new(Vec::new());
 
 /// The smallest length of such a secret, bytes: shorter ones are also words and parts of words.
 const MIN_LENGTH: usize = 6;
 
-/// Masks these values in all texts of this process, from now on. To be called once.
+/// Masks these values, and those of earlier calls, in all later texts of this process.
 pub fn mask_values(values: impl Iterator<Item = String>) {
     let long = values.filter(|value| value.len() >= MIN_LENGTH && value != MASK);
-    let _ = VALUES.set(long.collect());
+    let mut known = VALUES.write().unwrap_or_else(PoisonError::into_inner);
+    known.extend(long);
 }
 
-fn known_values() -> impl Iterator<Item = &'static String> {
-    VALUES.get().into_iter().flatten()
+fn known_values() -> RwLockReadGuard<'static, Vec<String>> {
+    VALUES.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Text without its secrets.
@@ -83,7 +84,7 @@ fn masked_spans(text: &str) -> Cow<'_, str> {
     spans.extend(known_keys(text));
     spans.extend(private_keys(text));
     spans.extend(of_programs(text, MAX_QUOTES));
-    for value in known_values() {
+    for value in known_values().iter() {
         let found = text.match_indices(value.as_str());
         spans.extend(found.map(|(at, _)| (at, at + value.len())));
     }
@@ -135,7 +136,7 @@ pub fn mask_within(value: &mut Value) {
 
 fn mask_texts(value: &mut Value, whole: bool) {
     match value {
-        Value::String(text) if !whole && known_values().any(|known| known == text) => {}
+        Value::String(text) if !whole && known_values().contains(text) => {}
         Value::String(text) => {
             if let Cow::Owned(other) = masked(text) {
                 *text = other;

@@ -225,6 +225,7 @@ fn documents_are_masked_by_names_and_by_words() {
         })
     );
 }
+
 #[test]
 fn values_without_a_name_are_masked_once_they_are_known() {
     let values = ["q7Xw98dk", "a/\"\u{e4}z9", "no"].map(str::to_owned);
@@ -232,4 +233,6 @@ fn values_without_a_name_are_masked_once_they_are_known() {
     assert_eq!(masked(text), text);
     mask_values(values.into_iter());
     assert_eq!(masked(text), "true ***** -p*****m '*****' no");
+    mask_values(std::iter::once("second0".to_owned()));
+    assert_eq!(masked("q7Xw98dk second0"), "***** *****");
 }
