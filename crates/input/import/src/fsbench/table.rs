@@ -1,5 +1,7 @@
 //! The lines of a table of file operations: heads, rows, closing lines.
 
+use crate::number::{number, seconds};
+
 /// A value with more decimals than this counts as exact.
 const MAX_DECIMALS: usize = 12;
 
@@ -180,46 +182,9 @@ fn named(text: &str) -> Option<Named> {
     })
 }
 
-/// A number without an exponent.
-fn number(word: &str) -> Option<f64> {
-    let plain = word.bytes().all(|c| c.is_ascii_digit() || c == b'.');
-    plain.then(|| word.parse().ok()).flatten()
-}
-
-/// Parses a duration as Go prints it: `1s`, `600.0s`, `1m5s`, `1h0m0s`; seconds.
-fn seconds(word: &str) -> Option<f64> {
-    let mut rest = word;
-    let mut total = 0.0;
-    for (unit, worth) in [("h", 3600.0), ("m", 60.0), ("s", 1.0)] {
-        if let Some((value, after)) = rest.split_once(unit) {
-            total += number(value).filter(|_| !value.is_empty())? * worth;
-            rest = after;
-        }
-    }
-    (rest.is_empty() && !word.is_empty()).then_some(total)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn reads_spans_as_go_prints_them() {
-        for (word, value) in [
-            ("1s", Some(1.0)),
-            ("600.0s", Some(600.0)),
-            ("1m5s", Some(65.0)),
-            ("1h0m0s", Some(3600.0)),
-            ("", None),
-            ("5", None),
-            ("s", None),
-            ("-1s", None),
-            ("1s2", None),
-            ("1e3s", None),
-        ] {
-            assert_eq!(seconds(word), value, "{word}");
-        }
-    }
 
     #[test]
     fn distinguishes_heads_and_closing_lines_from_other_lines() {

@@ -7,7 +7,7 @@ use iodyno_model::{ImportedTrial, Kind, Metric};
 use super::{MIB, add};
 use crate::extract::Extract;
 use crate::lines::Lines;
-use crate::number::number;
+use crate::number::{number, seconds};
 
 const FORM: &str = "elbencho";
 
@@ -147,18 +147,10 @@ fn take(label: &str, values: &str, trial: &mut ImportedTrial) {
 
 /// `6.456s`, `1m2.345s`, `2h3m4s`, `12ms`; ns.
 fn span_ns(text: &str) -> Option<f64> {
-    if let Some(ms) = text.strip_suffix("ms") {
-        return Some(number(ms)? * 1e6);
+    match text.strip_suffix("ms") {
+        Some(ms) => Some(number(ms)? * 1e6),
+        None => Some(seconds(text)? * 1e9),
     }
-    let mut rest = text.strip_suffix('s')?;
-    let mut seconds = 0.0;
-    for (mark, scale) in [('h', 3600.0), ('m', 60.0)] {
-        if let Some((count, after)) = rest.split_once(mark) {
-            seconds += number(count)? * scale;
-            rest = after;
-        }
-    }
-    Some((seconds + number(rest)?) * 1e9)
 }
 
 /// `[ min=12us avg=3.45ms max=1.2s ]`
