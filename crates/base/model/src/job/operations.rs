@@ -9,6 +9,8 @@ use crate::Direction;
 
 mod faults;
 
+pub use faults::OperationsFault;
+
 /// A workload of file operations in a folder that the trial creates in its target and removes at its end.
 /// Sizes are in bytes. Contents follow the job's buffer settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

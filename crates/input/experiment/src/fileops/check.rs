@@ -4,19 +4,11 @@ use std::ops::Range;
 
 use iodyno_model::{Action, Job, Operations, Subject};
 
-/// The location of an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Spot {
-    /// The whole workload.
-    Whole,
-    /// A step, by its index.
-    Step(usize),
-}
-
 /// An error of the workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CheckError {
-    pub(super) spot: Spot,
+    /// The index of its step; `None`: it concerns the whole workload.
+    pub(super) step: Option<usize>,
     pub(super) message: String,
     pub(super) hint: Option<&'static str>,
 }
@@ -40,10 +32,10 @@ impl Places {
         }
     }
 
-    pub(super) fn of(&self, spot: Spot) -> Range<usize> {
-        match spot {
-            Spot::Whole => self.whole.clone(),
-            Spot::Step(step) => self.steps.get(step).cloned().unwrap_or_default(),
+    pub(super) fn of(&self, step: Option<usize>) -> Range<usize> {
+        match step {
+            None => self.whole.clone(),
+            Some(step) => self.steps.get(step).cloned().unwrap_or_default(),
         }
     }
 }
@@ -53,38 +45,25 @@ pub(super) fn check(job: &Job, end_is_said: bool) -> Vec<CheckError> {
     let Some(operations) = job.work.file_operations() else {
         return Vec::new();
     };
-    let mut faults: Vec<CheckError> = operations.faults().into_iter().map(placed).collect();
     let hint = hint(operations);
-    for fault in &mut faults {
-        fault.hint = hint.filter(|_| fault.spot == Spot::Whole);
-    }
+    let faults = operations.faults().into_iter().map(|fault| {
+        let step = fault.step.map(|(index, _)| index);
+        CheckError {
+            step,
+            message: fault.message,
+            hint: hint.filter(|_| step.is_none()),
+        }
+    });
+    let mut faults: Vec<CheckError> = faults.collect();
     let ends = end_is_said || ends(job, operations);
     if !operations.cycle.is_empty() && !ends {
         faults.push(CheckError {
-            spot: Spot::Whole,
+            step: None,
             message: "nothing ends the workload".to_owned(),
             hint: Some("give it a duration, such as 10s, or a largest number of ops"),
         });
     }
     faults
-}
-
-/// Replaces the step in the text of the model, `step 3 (close): …`, by its location.
-fn placed(fault: String) -> CheckError {
-    let step = fault.strip_prefix("step ").and_then(|rest| {
-        let (number, rest) = rest.split_once(" (")?;
-        let index = number.parse::<usize>().ok()?.checked_sub(1)?;
-        Some((index, rest.split_once("): ")?.1.to_owned()))
-    });
-    let (spot, message) = match step {
-        Some((index, message)) => (Spot::Step(index), message),
-        None => (Spot::Whole, fault),
-    };
-    CheckError {
-        spot,
-        message,
-        hint: None,
-    }
 }
 
 fn hint(operations: &Operations) -> Option<&'static str> {

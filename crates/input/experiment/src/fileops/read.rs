@@ -80,7 +80,7 @@ pub fn read_table(name: &str, file: &Section<'_>, report: &mut Report<'_>) -> Op
             .iter()
             .any(|key| file.key(key).is_some());
         for fault in check::check(&job, end_is_said) {
-            report.push(places.of(fault.spot), fault.message, fault.hint);
+            report.push(places.of(fault.step), fault.message, fault.hint);
         }
     }
     let about = job.description.clone();

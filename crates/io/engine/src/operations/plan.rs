@@ -88,7 +88,7 @@ impl Plan {
         if prefix.contains(['/', '\0']) || prefix.len() + NUMBER > LONGEST {
             faults.push(format!("names cannot begin with `{prefix}`"));
         }
-        faults.extend(operations.faults());
+        faults.extend(operations.faults().iter().map(ToString::to_string));
         if !faults.is_empty() {
             return Err(faults);
         }

@@ -21,7 +21,7 @@ pub(super) fn faults(
     let mut found = Vec::new();
     found.extend(of_folder(folder, probe));
     let own = operations.faults().into_iter();
-    found.extend(own.map(|message| fault(message, DESCRIPTION)));
+    found.extend(own.map(|own| fault(own.to_string(), DESCRIPTION)));
     found.extend(of_shares(job, operations));
     found.extend(of_end(job, operations));
     found

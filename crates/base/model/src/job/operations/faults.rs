@@ -1,8 +1,10 @@
 //! Static checks of a workload of file operations.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
-use super::{Action, FileSet, Operations, Subject};
+use super::{Action, CycleStep, FileSet, Operations, Subject};
+use crate::Direction;
 
 /// File and step numbers have 32 bits.
 const MAX_FILES: u64 = u32::MAX as u64 - 1;
@@ -11,26 +13,49 @@ const MAX_BYTES: u64 = i64::MAX as u64;
 /// A name has at most 255 bytes, including a dot and the file's number.
 const MAX_NAME_LEN: usize = 200;
 
+/// An error of a workload of file operations. Its text includes its step, counted from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperationsFault {
+    /// The index of its step and the direction of that; `None`: it concerns the whole workload.
+    pub step: Option<(usize, Direction)>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for OperationsFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((index, direction)) = self.step {
+            write!(f, "step {} ({}): ", index + 1, direction.name())?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
 impl Operations {
     /// All errors, worded to follow "job `x`: "; empty if the workload is valid.
     ///
     /// Names of sets become names of files, so they may contain letters, digits, `-` and `_` only.
-    pub fn faults(&self) -> Vec<String> {
-        let mut faults = self.of_sets();
+    pub fn faults(&self) -> Vec<OperationsFault> {
+        let whole = |message| OperationsFault {
+            step: None,
+            message,
+        };
+        let mut faults: Vec<OperationsFault> = self.of_sets().into_iter().map(whole).collect();
         if self.cycle.is_empty() {
-            faults.push("its cycle has no step".to_owned());
+            faults.push(whole("its cycle has no step".to_owned()));
         } else if !self.cycle.iter().any(|step| step.timed) {
-            faults.push("no step of its cycle is timed".to_owned());
+            faults.push(whole("no step of its cycle is timed".to_owned()));
         }
         for (index, step) in self.cycle.iter().enumerate() {
             let own = of_amounts(&step.action).into_iter();
             let unknown = step.action.set().filter(|name| !self.has(name));
             let unknown = unknown.map(|name| format!("unknown set `{name}`"));
-            faults.extend(own.chain(unknown).map(|fault| at(index, step, &fault)));
+            faults.extend(own.chain(unknown).map(|fault| at(index, step, fault)));
         }
         faults.extend(self.of_files());
         if self.bytes() > u128::from(MAX_BYTES) {
-            faults.push("its sets and a cycle have too many bytes to count".to_owned());
+            let message = "its sets and a cycle have too many bytes to count";
+            faults.push(whole(message.to_owned()));
         }
         faults
     }
@@ -73,13 +98,13 @@ impl Operations {
 
     /// Checks for steps on a file that cannot exist, or is open when it must be closed. The cycle is
     /// simulated twice, because it starts with what the previous one left.
-    fn of_files(&self) -> Vec<String> {
-        let mut faults: Vec<String> = Vec::new();
+    fn of_files(&self) -> Vec<OperationsFault> {
+        let mut faults = Vec::new();
         let mut state = State::default();
         for _ in 0..2 {
             for (index, step) in self.cycle.iter().enumerate() {
                 if let Some(fault) = state.after(&step.action) {
-                    let fault = at(index, step, fault);
+                    let fault = at(index, step, fault.to_owned());
                     if !faults.contains(&fault) {
                         faults.push(fault);
                     }
@@ -123,13 +148,11 @@ impl Action {
     }
 }
 
-/// An error with its step number, from 1.
-fn at(index: usize, step: &super::CycleStep, fault: &str) -> String {
-    let number = index + 1;
-    format!(
-        "step {number} ({}): {fault}",
-        step.action.direction().name()
-    )
+fn at(index: usize, step: &CycleStep, message: String) -> OperationsFault {
+    OperationsFault {
+        step: Some((index, step.action.direction())),
+        message,
+    }
 }
 
 fn of_amounts(action: &Action) -> Vec<String> {
@@ -296,7 +319,7 @@ fn renames(before: &Current) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CycleStep, PickOrder};
+    use crate::PickOrder;
 
     fn set(name: &str, count: u64, size: u64) -> FileSet {
         FileSet {
@@ -330,7 +353,10 @@ mod tests {
         let faults = operations(sets, cycle).faults();
         assert_eq!(faults.len(), expected.len(), "{faults:#?}");
         for (fault, part) in faults.iter().zip(expected) {
-            assert!(fault.contains(part), "`{fault}` has no `{part}`");
+            assert!(
+                fault.to_string().contains(part),
+                "`{fault}` has no `{part}`"
+            );
         }
     }
 
