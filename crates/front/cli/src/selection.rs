@@ -253,6 +253,8 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use iodyno_model::Target;
+
     use super::*;
 
     #[test]
@@ -276,18 +278,14 @@ mod tests {
 
     /// Configurations `a` and `b`, workloads `read` of two depths and `write`, which runs only on `b`.
     fn parts() -> (Vec<Configuration>, Vec<Workload>) {
-        let configuration = |name: &str| Configuration {
-            name: name.to_owned(),
-            ..Configuration::default()
-        };
+        let configuration = |name: &str| Configuration::new(name, Target::Path("/".into()));
         let workload = |name: &str, depth: Option<&str>, only: &[&str]| Workload {
-            name: name.to_owned(),
             dimensions: depth
                 .map(|it| ("depth".to_owned(), it.to_owned()))
                 .into_iter()
                 .collect(),
             only: only.iter().map(|it| (*it).to_owned()).collect(),
-            ..Workload::default()
+            ..Workload::new(name, Vec::new(), Vec::new())
         };
         (
             vec![configuration("a"), configuration("b")],
