@@ -164,12 +164,20 @@ fn unmatched(dimension: &str, patterns: &[String], all: &[&Labels<'_>]) -> Vec<D
         .collect()
 }
 
+/// The number of names that are listed, at most.
+const MAX_LISTED: usize = 12;
+
 fn hint(name: &str, names: &BTreeSet<&str>, these: &str) -> String {
     match closest(name, names.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => {
-            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-            format!("{these} {}", names.join(", "))
+        Some(near) if names.len() > MAX_LISTED => format!("did you mean `{near}`?"),
+        _ => {
+            let listed = names.iter().take(MAX_LISTED);
+            let listed: Vec<String> = listed.map(|name| format!("`{name}`")).collect();
+            let more = match names.len() > MAX_LISTED {
+                true => ", …",
+                false => "",
+            };
+            format!("{these} {}{more}", listed.join(", "))
         }
     }
 }
@@ -327,7 +335,10 @@ mod tests {
     #[test]
     fn a_condition_that_matches_nothing_is_an_error_and_removes_nothing() {
         for (texts, words) in [
-            (vec!["configuraton=a"], "did you mean `configuration`?"),
+            (
+                vec!["configuraton=a"],
+                "the dimensions are `configuration`, `depth`, `workload`",
+            ),
             (vec!["depth=8", "workload=x"], "the values are `1`, `16`"),
             (vec!["depth"], "write `--where DIMENSION=VALUE`"),
             (vec!["workload=write", "configuration=a"], "`--dry-run`"),
