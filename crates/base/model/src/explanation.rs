@@ -2,7 +2,9 @@
 //!
 //! Built by `judge` and formatted by `report`. Not stored, because it follows from the trials.
 
-use crate::{Contradiction, Estimated, Metric, Pairing, SeriesUnit, Verdict};
+use crate::{
+    CandidateResult, ComparedRow, Difference, Estimated, Metric, Pairing, SeriesUnit, Unit, Verdict,
+};
 
 /// What the ops of a trial, or of one of its jobs, cost: totals of the measured time, divided by the ops. `None`: not
 /// known.
@@ -85,6 +87,16 @@ impl Costs {
         self.op_ns + self.syncs.1
     }
 
+    /// Ops per second.
+    pub fn rate(&self) -> f64 {
+        self.ops / self.seconds
+    }
+
+    /// Mean number of ops in flight, with their syncs.
+    pub fn in_flight(&self) -> f64 {
+        self.whole_ns() / 1e9 * self.rate()
+    }
+
     /// Bytes of other processes at the lowest devices for each op, read and written, at most: what these moved beyond
     /// the jobs' bytes and other processes moved at all. `None`: not known, or not to be told from what the jobs cause.
     pub fn others_at_devices(&self) -> Option<[f64; 2]> {
@@ -115,8 +127,6 @@ pub struct DeviceCosts {
     pub bytes: [f64; 3],
     /// Sum of the requests' times for each op, ns, with their time in the queue.
     pub ns: [f64; 4],
-    /// Mean number of requests in the queue or in flight.
-    pub in_flight: f64,
     /// Of several devices, the busy time of the busiest one ÷ the mean of all; 0: there is one.
     pub busiest: f64,
 }
@@ -143,6 +153,8 @@ pub enum TimePart {
     CpuWait,
     /// The worker sleeps, and no counter states why.
     Unknown,
+    /// The worker sleeps, for whatever reason.
+    Asleep,
     /// The rest, where the CPU time of the worker overlaps other ops.
     Above,
     /// [`TimePart::Unknown`] without counters of the devices.
@@ -170,44 +182,64 @@ impl TimePart {
 
     /// Its stable name: `wait_for_cpu`.
     pub fn name(self) -> &'static str {
-        match self {
-            TimePart::Device => "device",
-            TimePart::Queue => "queue",
-            TimePart::Layers => "layers",
-            TimePart::Server => "server",
-            TimePart::KernelCpu => "kernel_cpu",
-            TimePart::UserCpu => "user_cpu",
-            TimePart::CpuWait => "wait_for_cpu",
-            TimePart::Unknown => "unknown",
-            TimePart::Above => "above_device",
-            TimePart::AsleepOrDevice => "asleep_or_device",
-            TimePart::DeviceAndAbove => "device_and_above",
-            TimePart::SyncDevice => "syncs_device",
-            TimePart::SyncAbove => "syncs_above_device",
-            TimePart::Syncs => "syncs",
-            TimePart::Requests(kind) => ["reads", "writes", "discards", "flushes"][kind.min(3)],
-            TimePart::Step(name) => name,
-        }
+        self.texts()[0]
     }
 
     /// Its name for people.
     pub fn words(self) -> &'static str {
+        self.texts()[1]
+    }
+
+    /// Its name in a sentence: `mostly at the device`.
+    pub fn place(self) -> &'static str {
+        self.texts()[2]
+    }
+
+    fn texts(self) -> [&'static str; 3] {
         match self {
-            TimePart::Device => "device",
-            TimePart::Queue => "device queue",
-            TimePart::Layers => "layers above the device",
-            TimePart::Server => "server",
-            TimePart::KernelCpu => "CPU in the kernel",
-            TimePart::UserCpu => "CPU in user mode",
-            TimePart::CpuWait => "wait for a CPU",
-            TimePart::Unknown => "asleep, unknown why",
-            TimePart::Above => "above the device",
-            TimePart::AsleepOrDevice => "asleep, at the device or elsewhere",
-            TimePart::DeviceAndAbove => "at the device and above",
-            TimePart::SyncDevice => "syncs at the device",
-            TimePart::SyncAbove => "syncs above the device",
-            TimePart::Syncs => "syncs",
-            TimePart::Requests(_) | TimePart::Step(_) => self.name(),
+            TimePart::Device => ["device", "device", "at the device"],
+            TimePart::Queue => ["queue", "device queue", "in the device's queue"],
+            TimePart::Layers => [
+                "layers",
+                "layers above the device",
+                "in layers above the device",
+            ],
+            TimePart::Server => ["server", "server", "in the server"],
+            TimePart::KernelCpu => ["kernel_cpu", "CPU in the kernel", "CPU in the kernel"],
+            TimePart::UserCpu => ["user_cpu", "CPU in user mode", "CPU in user mode"],
+            TimePart::CpuWait => ["wait_for_cpu", "wait for a CPU", "waiting for a CPU"],
+            TimePart::Unknown => [
+                "unknown",
+                "asleep, unknown why",
+                "asleep for a reason that is not counted",
+            ],
+            TimePart::Asleep => ["asleep", "asleep", "asleep"],
+            TimePart::Above => ["above_device", "above the device", "above the device"],
+            TimePart::AsleepOrDevice => [
+                "asleep_or_device",
+                "asleep, at the device or elsewhere",
+                "asleep, at the device or elsewhere",
+            ],
+            TimePart::DeviceAndAbove => [
+                "device_and_above",
+                "at the device and above",
+                "at the device and above",
+            ],
+            TimePart::SyncDevice => [
+                "syncs_device",
+                "syncs at the device",
+                "in syncs at the device",
+            ],
+            TimePart::SyncAbove => [
+                "syncs_above_device",
+                "syncs above the device",
+                "in syncs above the device",
+            ],
+            TimePart::Syncs => ["syncs", "syncs", "in syncs"],
+            TimePart::Requests(kind) => {
+                [["reads", "writes", "discards", "flushes"][kind.min(3)]; 3]
+            }
+            TimePart::Step(name) => [name; 3],
         }
     }
 }
@@ -222,6 +254,17 @@ pub enum Certainty {
     Likely,
     /// Also after the correction.
     Certain,
+}
+
+impl Certainty {
+    /// Its name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Certainty::NotDecided => "not decided",
+            Certainty::Likely => "likely",
+            Certainty::Certain => "certain",
+        }
+    }
 }
 
 /// A quantity of both sides.
@@ -239,6 +282,8 @@ pub struct Quantity {
     pub difference: Estimated,
     /// Whether it differs.
     pub certainty: Certainty,
+    /// Of a part: how much of it, on each side, may belong to other parts or to other processes.
+    pub uncertain: (f64, f64),
 }
 
 impl Quantity {
@@ -278,14 +323,7 @@ pub enum StackOf {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cause {
     /// A fact of the two sides.
-    Fact {
-        /// Its name.
-        name: String,
-        /// Its values: the baseline's, the candidate's.
-        values: (String, String),
-        /// Whether it is the attribute under test.
-        axis: bool,
-    },
+    Fact(Difference),
     /// A measured quantity.
     Series(Quantity),
 }
@@ -303,7 +341,7 @@ pub struct Reasons {
     pub rate_given: bool,
     /// The time of an op, or of an op of each job; then that of syncs, of steps, and of background requests.
     pub stacks: Vec<Stack>,
-    /// Shares of the workers' time, percent: kernel, user, wait for a CPU, asleep. They add up to 100; empty if unknown.
+    /// Percent of the workers' time: kernel, user, wait for a CPU, asleep. They add up to 100; empty if unknown.
     pub worker: Vec<(TimePart, Quantity)>,
     /// Whether the workers are the limit of each side: they sleep for less than 5 % of their time.
     pub worker_limited: (bool, bool),
@@ -333,23 +371,67 @@ pub struct Limit {
     pub worker: Option<(f64, f64)>,
     /// Whether the jobs have a rate, which is the limit unless it is missed.
     pub rate_given: bool,
+    /// Share of that time for which the device had requests of an op whose worker waited for a CPU.
+    pub overlap: f64,
 }
 
-/// Why a candidate differs from the baseline in one row.
+/// Two sides, with the result of their comparison.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Explained {
-    /// The row's values of the row dimensions.
+pub struct ComparedSides {
+    /// The row's values of the row dimensions; of a family, with its name in place of the workload.
     pub row: Vec<String>,
     /// The columns: baseline and candidate.
     pub columns: (String, String),
     /// The metric.
     pub metric: Metric,
-    /// Ratio of speed, as the comparison has it.
+    /// Ratio of speed, as the comparison has it; of a family, the geometric mean of its members' ratios.
     pub ratio: Option<Estimated>,
     /// The verdict of the comparison.
     pub verdict: Verdict,
     /// The verdict that the numbers alone would give.
     pub by_numbers: Verdict,
+}
+
+impl ComparedSides {
+    /// A candidate of a row.
+    pub fn of(row: &ComparedRow, candidate: &CandidateResult) -> ComparedSides {
+        ComparedSides {
+            row: row.name.clone(),
+            columns: (row.baseline.column.clone(), candidate.side.column.clone()),
+            metric: row.metric.clone(),
+            ratio: candidate.ratio,
+            verdict: candidate.verdict.clone(),
+            by_numbers: candidate.by_numbers.clone(),
+        }
+    }
+
+    /// Whether the metric is a latency, rather than a rate or the completion of a fixed amount of work.
+    pub fn by_latency(&self) -> bool {
+        self.metric.unit == Unit::Nanos && self.metric.name != Metric::COMPLETION
+    }
+
+    /// The verdict of the numbers, whatever other facts of the sides differ.
+    pub fn of_numbers(&self) -> &Verdict {
+        match &self.verdict {
+            Verdict::NotComparable { .. } => &self.by_numbers,
+            verdict => verdict,
+        }
+    }
+
+    /// Whether the numbers state a difference.
+    pub fn decided(&self) -> bool {
+        matches!(
+            self.of_numbers(),
+            Verdict::Faster | Verdict::Slower | Verdict::DifferentButSmall
+        )
+    }
+}
+
+/// Why a candidate differs from the baseline in one row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explained {
+    /// What is compared.
+    pub of: ComparedSides,
     /// How the trials are paired.
     pub pairing: Pairing,
     /// Rounds, or trials of the smaller side.
@@ -360,43 +442,15 @@ pub struct Explained {
     pub lacking: Vec<String>,
 }
 
-impl Explained {
-    /// Whether the numbers state a difference, whatever the verdict says of other differences of the sides.
-    pub fn decided(&self) -> bool {
-        decided(&self.verdict, &self.by_numbers)
-    }
-}
-
-/// Whether the numbers state a difference.
-fn decided(verdict: &Verdict, by_numbers: &Verdict) -> bool {
-    let numbers = match verdict {
-        Verdict::NotComparable { .. } => by_numbers,
-        verdict => verdict,
-    };
-    matches!(
-        numbers,
-        Verdict::Faster | Verdict::Slower | Verdict::DifferentButSmall
-    )
-}
-
 /// Why a family of workloads differs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExplainedFamily {
-    /// The row's values of the row dimensions, with the family in place of the workload.
-    pub row: Vec<String>,
-    /// The columns: baseline and candidate.
-    pub columns: (String, String),
-    /// The metric.
-    pub metric: Metric,
-    /// Geometric mean of the members' ratios of speed, as the comparison has it.
-    pub ratio: Option<Estimated>,
-    /// The verdict of the comparison.
-    pub verdict: Verdict,
-    /// The verdict that the numbers alone would give.
-    pub by_numbers: Verdict,
+    /// What is compared.
+    pub of: ComparedSides,
     /// The rows of its members among [`Explanation::comparisons`].
     pub members: Vec<Vec<String>>,
-    /// The time of one op of each member, added up; `None` if a member has no parts.
+    /// The geometric mean over the members of the time of an op, with the mean shares of its parts; `None` if a member
+    /// has no parts.
     pub stack: Option<Stack>,
     /// The part that makes most of the difference in most members, with their number.
     pub most: Option<(TimePart, usize)>,
@@ -405,14 +459,9 @@ pub struct ExplainedFamily {
 }
 
 impl ExplainedFamily {
-    /// Whether the numbers state a difference.
-    pub fn decided(&self) -> bool {
-        decided(&self.verdict, &self.by_numbers)
-    }
-
     /// Whether this comparison is one of its members.
     pub fn has(&self, explained: &Explained) -> bool {
-        self.columns == explained.columns && self.members.contains(&explained.row)
+        self.of.columns == explained.of.columns && self.members.contains(&explained.of.row)
     }
 }
 
@@ -425,6 +474,4 @@ pub struct Explanation {
     pub comparisons: Vec<Explained>,
     /// Families of workloads, whose members are among `comparisons`.
     pub families: Vec<ExplainedFamily>,
-    /// Statements of imported write-ups that their own figures contradict.
-    pub contradictions: Vec<Contradiction>,
 }

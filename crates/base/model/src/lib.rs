@@ -21,8 +21,8 @@ pub mod trial;
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use errno::{errno_name, errno_named, errno_names};
 pub use explanation::{
-    Cause, Certainty, Costs, DeviceCosts, Explained, ExplainedFamily, Explanation, Limit, Quantity,
-    REQUEST_KINDS, Reasons, RequestCosts, Stack, StackOf, TimePart,
+    Cause, Certainty, ComparedSides, Costs, DeviceCosts, Explained, ExplainedFamily, Explanation,
+    Limit, Quantity, REQUEST_KINDS, Reasons, RequestCosts, Stack, StackOf, TimePart,
 };
 pub use job::*;
 pub use plan::*;

@@ -24,6 +24,7 @@ mod fisher;
 mod interval;
 mod knee;
 mod mann_whitney;
+mod mean_interval;
 mod means;
 mod median_interval;
 mod multiplicity;
@@ -60,6 +61,7 @@ pub use knee::knee;
 pub use mann_whitney::{
     EXACT_LIMIT_TIED, EXACT_LIMIT_UNTIED, MannWhitney, mann_whitney, smallest_p_mann_whitney,
 };
+pub use mean_interval::mean_interval;
 pub use means::{MeanDifference, mean_difference, mean_permutation_p, prediction_interval};
 pub use median_interval::{MedianInterval, least_values_for_median_interval};
 pub use multiplicity::{benjamini_hochberg, benjamini_hochberg_levels, holm, holm_levels};

@@ -10,7 +10,7 @@ use iodyno_store::{SqliteStore, Store};
 use iodyno_units::counted;
 
 use crate::args::ExperimentArgs;
-use crate::commands::{closing, exit_of, judge, limits, reasons, result_text};
+use crate::commands::{Costed, closing, exit_of, judge, limits, reasons, result_text};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Begin, EndedRun, RunObserver, carry_out};
@@ -119,15 +119,18 @@ fn why(
 ) -> Result<String, Failure> {
     let run = store.run(ended.end.handle.id)?;
     let runs = std::slice::from_ref(&run);
-    match judged {
-        CompareResult::Compared(comparison) => reasons(store, runs, &comparison.question, style),
-        CompareResult::Repeated { rows, .. } => {
-            let trials = observations(store, &run)?;
-            let question = question_of(&run.plan, &trials);
-            limits(store, runs, &question, rows, style)
+    Ok(match judged {
+        CompareResult::Compared(comparison) => {
+            let trials = Costed::load(store, runs)?;
+            reasons(trials, runs, &comparison.question, style)?
         }
-        CompareResult::Searched { .. } => Ok(String::new()),
-    }
+        CompareResult::Repeated { rows, .. } => {
+            let trials = Costed::load(store, runs)?;
+            let question = question_of(&run.plan, &trials.trials);
+            limits(trials, &question, rows, style)
+        }
+        CompareResult::Searched { .. } => String::new(),
+    })
 }
 
 /// Trials that could not be stored, kept for the JSON document at the end.

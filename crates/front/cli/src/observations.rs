@@ -48,20 +48,31 @@ fn observations_by(
     observe: impl Fn(&str, &Configuration, &Workload, TrialKey, &Trial) -> Vec<Observation>,
 ) -> Result<Vec<Observation>, StoreError> {
     let name = run.name();
-    if let Some(imported) = &run.plan.imported {
-        let trials = imported.trials.iter();
-        return Ok(trials
-            .map(|trial| iodyno_judge::observe_imported(&name, &trial))
-            .collect());
+    if run.plan.imported.is_some() {
+        return Ok(imported_observations(run));
     }
-    let ended = run.trials.iter().filter(|t| t.state != TrialState::Running);
     let mut observations = Vec::new();
-    for stored in ended {
-        let trial = load(store, stored.key, Series::Counts)?;
-        let (configuration, workload) = run.plan.cell(stored.key.cell);
-        observations.extend(observe(&name, configuration, workload, stored.key, &trial));
+    for key in ended(run) {
+        let trial = load(store, key, Series::Counts)?;
+        let (configuration, workload) = run.plan.cell(key.cell);
+        observations.extend(observe(&name, configuration, workload, key, &trial));
     }
     Ok(observations)
+}
+
+/// Observations of the trials of an imported run; empty for other runs.
+pub(crate) fn imported_observations(run: &Run) -> Vec<Observation> {
+    let trials = run.plan.imported.iter().flat_map(|it| it.trials.iter());
+    trials
+        .map(|trial| iodyno_judge::observe_imported(&run.name(), &trial))
+        .collect()
+}
+
+/// The ended trials of a run.
+pub(crate) fn ended(run: &Run) -> impl Iterator<Item = TrialKey> {
+    let trials = run.trials.iter();
+    let ended = trials.filter(|stored| stored.state != TrialState::Running);
+    ended.map(|stored| stored.key)
 }
 
 /// The runs of these names, in their order; `3-7` means the stored runs with these numbers. Reports every name that

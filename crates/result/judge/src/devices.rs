@@ -1,5 +1,6 @@
 //! The lowest devices below the targets, and the bytes that they transferred.
 
+use iodyno_model::ordered::distinct;
 use iodyno_model::{DeviceUse, Direction, Part, StackLayer, TargetInfo, Workload};
 
 /// The disks of the targets: names of the devices with no known device below them.
@@ -30,6 +31,24 @@ pub(crate) fn lowest(part: &Part) -> Vec<&str> {
     names
 }
 
+/// The devices directly below the targets of a part.
+pub(crate) fn top(part: &Part) -> Vec<&str> {
+    let first = part.environment.targets.iter().flat_map(|target| {
+        let layers = || target.stack.iter();
+        let below = layers().filter(|layer| !matches!(layer, StackLayer::Mount(_)));
+        let mut all: Vec<&str> = (below.filter_map(StackLayer::device))
+            .map(|device| device.name.as_str())
+            .collect();
+        let disks = layers().filter(|layer| matches!(layer, StackLayer::Disk(_)));
+        // Several disks side by side, as those of a pool, are all directly below.
+        if disks.count() != all.len() {
+            all.truncate(1);
+        }
+        all
+    });
+    distinct(first)
+}
+
 /// The names of all devices below a part's targets, of every layer.
 pub(crate) fn names(part: &Part) -> impl Iterator<Item = &str> {
     part.environment.targets.iter().flat_map(names_below)
@@ -51,6 +70,18 @@ pub(crate) fn lowest_uses(part: &Part) -> Vec<&DeviceUse> {
         .collect()
 }
 
+/// Counters of the devices with these names; `None` if none of them is known, or if a target without a device makes
+/// their sum meaningless.
+pub(crate) fn uses<'a>(part: &'a Part, names: &[&str]) -> Option<Vec<&'a DeviceUse>> {
+    let mut targets = part.environment.targets.iter();
+    let bare = targets.any(|target| target.stack.iter().all(|layer| layer.device().is_none()));
+    let own = part.host.devices.iter();
+    let own: Vec<&DeviceUse> = own
+        .filter(|device| names.contains(&device.name.as_str()))
+        .collect();
+    (!bare && !own.is_empty()).then_some(own)
+}
+
 /// Bytes transferred by all lowest devices; `None` if no device is known, or if a target without a device makes the
 /// sum meaningless.
 pub(crate) fn device_bytes(parts: &[Part], direction: Direction) -> Option<u64> {
@@ -62,15 +93,7 @@ pub(crate) fn device_bytes(parts: &[Part], direction: Direction) -> Option<u64> 
     };
     let mut sum = 0;
     for part in parts {
-        let bare = part
-            .environment
-            .targets
-            .iter()
-            .any(|target| target.stack.iter().all(|layer| layer.device().is_none()));
-        let uses = lowest_uses(part);
-        if bare || uses.is_empty() {
-            return None;
-        }
+        let uses = uses(part, &lowest(part))?;
         sum += uses.iter().map(|device| device.bytes[index]).sum::<u64>();
     }
     (!parts.is_empty()).then_some(sum)

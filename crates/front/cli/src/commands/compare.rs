@@ -12,7 +12,7 @@ use iodyno_report::{Markup, Style, compare as draw};
 use iodyno_store::SqliteStore;
 
 use crate::args::{CompareArgs, CompareFormat, FailOn, UnitChoice};
-use crate::commands::explain::{limits, reasons};
+use crate::commands::explain::{Costed, limits, reasons};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -29,7 +29,6 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
     let store = context.store_to_read()?;
     let (layout, names) = layout(args)?;
     let runs = runs(&names, &store)?;
-    let mut trials = Vec::new();
     let by = (
         named(args, iodyno_judge::JOB),
         named(args, iodyno_judge::NODE),
@@ -38,7 +37,14 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         let fault = Diagnostic::error("`job` and `node` cannot be compared at once");
         return Err(Failure::input(vec![fault.hint("leave one of them out")]));
     }
-    for run in &runs {
+    let text = args.format == CompareFormat::Text && !args.json && !args.regret;
+    // Host data are recorded for whole trials, not for single jobs or nodes.
+    let costed = match text && by == (false, false) {
+        true => Some(Costed::load(&store, &runs)?),
+        false => None,
+    };
+    let mut trials = costed.as_ref().map_or(Vec::new(), |it| it.trials.clone());
+    for run in runs.iter().filter(|_| costed.is_none()) {
         trials.extend(match by {
             (true, _) => job_observations(&store, run)?,
             (_, true) => node_observations(&store, run)?,
@@ -128,9 +134,9 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
             ));
         }
         let style = context.style_out();
-        let limits = match (by, &judged) {
-            ((false, false), CompareResult::Repeated { rows, .. }) => {
-                limits(&store, &runs, &question, rows, style)?
+        let limits = match (costed, &judged) {
+            (Some(trials), CompareResult::Repeated { rows, .. }) => {
+                limits(trials, &question, rows, style)
             }
             _ => String::new(),
         };
@@ -149,13 +155,9 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         }
         CompareFormat::Text => {
             let text = result_text(&judged, &shown, context.style_out());
-            // Host data are recorded for whole trials, not for single jobs or nodes.
-            let why = match by {
-                (false, false) => {
-                    reasons(&store, &runs, &comparison.question, context.style_out())?
-                }
-                _ => String::new(),
-            };
+            let why = costed.map_or(Ok(String::new()), |trials| {
+                reasons(trials, &runs, &comparison.question, context.style_out())
+            })?;
             text + &why
         }
         CompareFormat::Markdown => draw::markup(comparison, &shown, Markup::Markdown),

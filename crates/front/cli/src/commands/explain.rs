@@ -3,10 +3,9 @@
 use iodyno_judge::QuestionError;
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{
-    Costs, Diagnostic, Explained, Explanation, Observation, Question, Repeated, Run, TrialState,
-    closest,
+    Costs, Diagnostic, Explained, Explanation, Observation, Question, Repeated, Run, closest,
 };
-use iodyno_report::{Style, explain as draw};
+use iodyno_report::{Style, compare, explain as draw};
 use iodyno_store::SqliteStore;
 
 use crate::args::{ExplainArgs, ExplainFormat};
@@ -14,7 +13,7 @@ use crate::commands::series::telemetry;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::observations::{default_question, name_runs, observations, runs};
+use crate::observations::{default_question, ended, imported_observations, name_runs, runs};
 use crate::screen::write_out;
 use crate::trials::{Series, load};
 
@@ -23,7 +22,8 @@ pub(crate) fn explain(args: &ExplainArgs, context: &Context) -> Result<Exit, Fai
     let store = context.store_to_read()?;
     let names: Vec<String> = args.against.iter().chain([&args.run]).cloned().collect();
     let runs = runs(&names, &store)?;
-    let default = default_question(&runs, &observed(&store, &runs)?);
+    let trials = Costed::load(&store, &runs)?;
+    let default = default_question(&runs, &trials.trials);
     let question = Question {
         baseline: args.baseline.clone().or(default.baseline),
         metrics: match &args.metric {
@@ -37,7 +37,7 @@ pub(crate) fn explain(args: &ExplainArgs, context: &Context) -> Result<Exit, Fai
         },
         ..default
     };
-    let mut explanation = explained(&runs, &store, &question)?;
+    let mut explanation = explained(trials, &runs, &question)?;
     choose(&mut explanation, &args.cells)?;
     let format = match args.json {
         true => ExplainFormat::Json,
@@ -50,112 +50,82 @@ pub(crate) fn explain(args: &ExplainArgs, context: &Context) -> Result<Exit, Fai
     Ok(Exit::Fine)
 }
 
-/// The observations of some runs, with the names of the runs.
-fn observed(store: &SqliteStore, runs: &[Run]) -> Result<Vec<Observation>, Failure> {
-    let mut all = Vec::new();
-    for run in runs {
-        all.extend(observations(store, run)?);
-    }
-    name_runs(runs, &mut all);
-    Ok(all)
+/// The trials of some runs, with the costs of their ops.
+pub(crate) struct Costed {
+    pub(crate) trials: Vec<Observation>,
+    costs: Vec<Option<Costs>>,
 }
 
-/// The costs of the ops of each trial of a run, in the order of its observations.
-fn costs_of(store: &SqliteStore, run: &Run, count: usize) -> Result<Vec<Option<Costs>>, Failure> {
-    if run.plan.imported.is_some() {
-        return Ok(vec![None; count]);
+impl Costed {
+    /// Reads each trial once.
+    pub(crate) fn load(store: &SqliteStore, runs: &[Run]) -> Result<Costed, Failure> {
+        let (mut trials, mut costs) = (Vec::new(), Vec::new());
+        for run in runs {
+            let name = run.name();
+            trials.extend(imported_observations(run));
+            costs.resize(trials.len(), None);
+            for key in ended(run) {
+                let mut trial = load(store, key, Series::Counts)?;
+                let (configuration, workload) = run.plan.cell(key.cell);
+                trials.push(iodyno_judge::observe(
+                    &name,
+                    configuration,
+                    workload,
+                    key,
+                    &trial,
+                ));
+                trial.telemetry = telemetry(store, run, &trial)?;
+                costs.push(iodyno_judge::costs(workload, &trial));
+            }
+        }
+        name_runs(runs, &mut trials);
+        Ok(Costed { trials, costs })
     }
-    let ended = run
-        .trials
-        .iter()
-        .filter(|it| it.state != TrialState::Running);
-    let costs = ended.map(|stored| {
-        let mut trial = load(store, stored.key, Series::Counts)?;
-        trial.telemetry = telemetry(store, run, stored.key)?;
-        let (_, workload) = run.plan.cell(stored.key.cell);
-        Ok(iodyno_judge::costs(workload, &trial))
-    });
-    costs.collect()
-}
 
-/// The observations of some runs with the costs of their ops, without those of searches.
-fn with_costs(
-    runs: &[Run],
-    store: &SqliteStore,
-) -> Result<(Vec<Observation>, Vec<Option<Costs>>), Failure> {
-    let (mut trials, mut costs) = (Vec::new(), Vec::new());
-    for run in runs {
-        let own = observations(store, run)?;
-        costs.extend(costs_of(store, run, own.len())?);
-        trials.extend(own);
+    /// Without the trials of searches, which are not compared.
+    fn compared(self) -> (Vec<Observation>, Vec<Option<Costs>>) {
+        let all = self.trials.into_iter().zip(self.costs);
+        all.filter(|(trial, _)| trial.probe.is_none()).unzip()
     }
-    name_runs(runs, &mut trials);
-    let compared = trials.into_iter().zip(costs);
-    Ok(compared.filter(|(trial, _)| trial.probe.is_none()).unzip())
 }
 
 /// What limits repeated trials that are compared with nothing, in the order of their rows; empty if it is not known.
 pub(crate) fn limits(
-    store: &SqliteStore,
-    runs: &[Run],
+    trials: Costed,
     question: &Question,
     rows: &[(String, Vec<Repeated>)],
     style: Style,
-) -> Result<String, Failure> {
-    let (trials, costs) = with_costs(runs, store)?;
+) -> String {
+    let (trials, costs) = trials.compared();
     let mut limits = iodyno_judge::limits(&trials, &costs, question);
     limits.sort_by_key(|(name, _)| rows.iter().position(|(row, _)| row == name));
-    Ok(draw::limits(&limits, style))
+    compare::limits(&limits, style)
 }
 
-/// Explains the comparison that a question asks for. Trials of searches are not compared.
+/// Explains the comparison that a question asks for.
 pub(crate) fn explained(
+    trials: Costed,
     runs: &[Run],
-    store: &SqliteStore,
     question: &Question,
 ) -> Result<Explanation, Failure> {
-    let (trials, costs) = with_costs(runs, store)?;
-    let imported = runs.iter().filter_map(|run| run.plan.imported.as_ref());
-    let contradictions: Vec<_> = imported.flat_map(|it| it.contradictions.clone()).collect();
+    let (trials, costs) = trials.compared();
     let name = iodyno_judge::title_of(runs);
-    match iodyno_judge::explain(&name, &trials, &costs, question) {
-        Ok(explanation) => Ok(Explanation {
-            contradictions,
-            ..explanation
-        }),
-        // A write-up of one configuration can contradict itself.
-        Err(error) if !contradictions.is_empty() && error.faults.iter().all(is_alone) => {
-            Ok(Explanation {
-                name,
-                comparisons: Vec::new(),
-                families: Vec::new(),
-                contradictions,
-            })
-        }
-        Err(error) => {
-            let alone = error.faults.iter().find(|fault| is_alone(fault));
-            let Some(QuestionError::OneColumn {
+    iodyno_judge::explain(&name, &trials, &costs, question).map_err(|error| {
+        let alone = error.faults.iter().find_map(|fault| match fault {
+            QuestionError::OneColumn {
                 dimension, value, ..
-            }) = alone
-            else {
-                return Err(error.into());
-            };
-            // The names of other varying dimensions would not help: `explain` follows the question of the run.
-            let message =
-                format!("{name} has one {dimension}, `{value}`: there is no difference to explain");
-            let message = on_one_line(&message);
-            let hint = "explain it against another run: `iodyno explain RUN --against OTHER`";
-            Err(Failure::one(Diagnostic::error(message).hint(hint)))
-        }
-    }
-}
-
-/// Whether nothing can be compared although the question is valid.
-fn is_alone(fault: &QuestionError) -> bool {
-    matches!(
-        fault,
-        QuestionError::NoTrials | QuestionError::OneColumn { .. }
-    )
+            } => Some((dimension, value)),
+            _ => None,
+        });
+        let Some((dimension, value)) = alone else {
+            return error.into();
+        };
+        // The names of other varying dimensions would not help: `explain` follows the question of the run.
+        let message =
+            format!("{name} has one {dimension}, `{value}`: there is no difference to explain");
+        let hint = "explain it against another run: `iodyno explain RUN --against OTHER`";
+        Failure::one(Diagnostic::error(on_one_line(&message)).hint(hint))
+    })
 }
 
 /// Keeps the comparisons that have all of these names.
@@ -166,9 +136,9 @@ fn choose(explanation: &mut Explanation, cells: &[String]) -> Result<(), Failure
     let has = |(candidate, row): (&String, &Vec<String>), name: &String| {
         candidate == name || row.contains(name)
     };
-    let names_of = |it: &Explained| (it.columns.1.clone(), it.row.clone());
+    let names_of = |it: &Explained| (it.of.columns.1.clone(), it.of.row.clone());
     let all: Vec<(String, Vec<String>)> = (explanation.comparisons.iter().map(names_of))
-        .chain((explanation.families.iter()).map(|it| (it.columns.1.clone(), it.row.clone())))
+        .chain((explanation.families.iter()).map(|it| (it.of.columns.1.clone(), it.of.row.clone())))
         .collect();
     let mut there: Vec<&str> = Vec::new();
     for (candidate, row) in &all {
@@ -186,7 +156,7 @@ fn choose(explanation: &mut Explanation, cells: &[String]) -> Result<(), Failure
         })
         .map(|name| {
             let mut comparisons = explanation.comparisons.iter();
-            if comparisons.any(|it| it.columns.0 == *name) {
+            if comparisons.any(|it| it.of.columns.0 == *name) {
                 let message =
                     format!("`{name}` is the baseline, with which the others are compared");
                 let hint = format!("name another side or a row; there are {}", there.join(", "));
@@ -207,12 +177,12 @@ fn choose(explanation: &mut Explanation, cells: &[String]) -> Result<(), Failure
     };
     explanation
         .families
-        .retain(|it| chosen(&it.columns.1, &it.row));
+        .retain(|it| chosen(&it.of.columns.1, &it.of.row));
     let families = &explanation.families;
     let is_member = |it: &Explained| families.iter().any(|family| family.has(it));
     explanation
         .comparisons
-        .retain(|it| chosen(&it.columns.1, &it.row) || is_member(it));
+        .retain(|it| chosen(&it.of.columns.1, &it.of.row) || is_member(it));
     match explanation.comparisons.is_empty() {
         true => Err(Failure::one(Diagnostic::error(format!(
             "no comparison has all of the names {}",
@@ -224,11 +194,10 @@ fn choose(explanation: &mut Explanation, cells: &[String]) -> Result<(), Failure
 
 /// The lines below the verdicts of a comparison: each difference in a sentence; empty without any.
 pub(crate) fn reasons(
-    store: &SqliteStore,
+    trials: Costed,
     runs: &[Run],
     question: &Question,
     style: Style,
 ) -> Result<String, Failure> {
-    let explanation = explained(runs, store, question)?;
-    Ok(draw::reasons(&explanation, style))
+    Ok(draw::reasons(&explained(trials, runs, question)?, style))
 }

@@ -37,7 +37,7 @@ pub(crate) use completions::completions;
 pub(crate) use delete::{delete, name};
 pub(crate) use doctor::doctor;
 pub(crate) use experiments::experiments;
-pub(crate) use explain::{explain, limits, reasons};
+pub(crate) use explain::{Costed, explain, limits, reasons};
 pub(crate) use export::export;
 pub(crate) use fileio::fileio;
 pub(crate) use fio::fio;

@@ -423,13 +423,13 @@ impl Results {
 
     fn telemetry(&self, chosen: &Chosen, store: &SqliteStore) -> Result<Option<Figure>, Failure> {
         let run = &self.runs[chosen.run];
-        let series = telemetry(store, run, chosen.key)?;
+        let trial = store.trial(chosen.key)?;
+        let series = telemetry(store, run, &trial)?;
         let tables = SeriesKind::ALL
             .into_iter()
             .filter(|kind| series.kinds().contains(kind));
         let tables: Vec<_> = tables.map(|kind| figures(&series, kind, None)).collect();
-        let findings = store.trial(chosen.key)?.findings;
-        Ok(kinds::telemetry(&chosen.title(), &tables, &findings))
+        Ok(kinds::telemetry(&chosen.title(), &tables, &trial.findings))
     }
 
     /// One figure, as `plot` draws it.
@@ -609,8 +609,8 @@ impl Results {
         let Some(CompareResult::Compared(comparison)) = &self.judged else {
             return Ok(None);
         };
-        let mut explanation = explain::explained(&self.runs, store, &comparison.question)?;
-        explanation.contradictions.clear();
+        let trials = explain::Costed::load(store, &self.runs)?;
+        let explanation = explain::explained(trials, &self.runs, &comparison.question)?;
         Ok(Some(explanation).filter(|it| !it.comparisons.is_empty()))
     }
 

@@ -5,7 +5,7 @@ mod reading;
 use iodyno_judge::figures;
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{
-    Diagnostic, FigureTable, Part, Run, SamplerCost, SeriesKind, Telemetry, TrialKey,
+    Diagnostic, FigureTable, Part, Run, SamplerCost, SeriesKind, Telemetry, Trial, TrialKey,
 };
 use iodyno_report::series::{self, TrialClock, TrialSeries};
 use iodyno_store::{SqliteStore, Store};
@@ -221,16 +221,15 @@ fn interval(length_ns: u64) -> u64 {
 pub(super) fn telemetry(
     store: &SqliteStore,
     run: &Run,
-    key: TrialKey,
+    trial: &Trial,
 ) -> Result<Telemetry, Failure> {
-    let parts = store.trial(key)?.parts;
     let query = SeriesQuery {
         kinds: SeriesKind::ALL.to_vec(),
         every_ns: None,
         brief: true,
     };
-    let every_ns = query.every_ns(run.plan.sampling.every_ns, length_ns(&parts));
-    query.read(store, run, key, every_ns, MAX_VALUES)
+    let every_ns = query.every_ns(run.plan.sampling.every_ns, length_ns(&trial.parts));
+    query.read(store, run, trial.key, every_ns, MAX_VALUES)
 }
 
 /// Every sample of all series of a trial, for each of its nodes.

@@ -293,7 +293,7 @@ fn is_axis(
 }
 
 /// Whether all facts of a class are the axis.
-fn class_is_axis(class: FactClass, question: &Question) -> bool {
+pub(crate) fn class_is_axis(class: FactClass, question: &Question) -> bool {
     match question.columns.as_str() {
         Observation::CONFIGURATION => class == FactClass::Target,
         Observation::WORKLOAD => class == FactClass::Workload && !question.inferred,

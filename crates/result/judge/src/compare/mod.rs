@@ -39,6 +39,7 @@ use iodyno_units::counted;
 pub use claims::check_claims;
 pub use defaults::{default_rows, distinguishing_runs, likeliest_axis};
 pub use error::{CompareError, QuestionError};
+pub(crate) use facts::class_is_axis;
 pub use grouping::chosen;
 pub use projection::{
     TooFewRounds, can_decide, comparable, default_rounds, primaries, question_of, widest_interval,

@@ -21,10 +21,12 @@ pub(super) const WAIT: Acts = 32;
 pub(super) const ABOVE: Acts = 64;
 /// Syncs.
 pub(super) const SYNC: Acts = 128;
+/// Waits for storage.
+pub(super) const STORAGE: Acts = DEVICE | LAYERS | ABOVE | SYNC;
 /// Everything that takes time.
 pub(super) const TIME: Acts = DEVICE | LAYERS | SERVER | CPU | WAIT | ABOVE | SYNC;
 
-/// What changes a part. `devices`: they are counted; otherwise their time is in the rest.
+/// What changes a part. Without counters of the devices, their time is in the rest.
 pub(super) fn changed_by(part: TimePart) -> Acts {
     match part {
         TimePart::Device | TimePart::Queue | TimePart::Requests(_) => DEVICE,
@@ -32,7 +34,7 @@ pub(super) fn changed_by(part: TimePart) -> Acts {
         TimePart::Server => SERVER,
         TimePart::KernelCpu | TimePart::UserCpu => CPU,
         TimePart::CpuWait => WAIT,
-        TimePart::Unknown => ABOVE,
+        TimePart::Unknown | TimePart::Asleep => ABOVE,
         TimePart::AsleepOrDevice => ABOVE | DEVICE | LAYERS,
         // The CPU time of the worker is not known for each op.
         TimePart::Above => ABOVE | CPU | WAIT,

@@ -3,14 +3,18 @@
 //! CPU time, devices and control groups are counters that were read at the start and the end of the measured time; what
 //! is only sampled is a rate over the samples within it.
 
+use std::array::from_fn;
+
+use iodyno_model::ordered::entry;
 use iodyno_model::{
-    Action, CloneResult, Costs, DeviceCosts, DeviceUse, Direction, DirectionResult, Job, Part,
-    REQUEST_KINDS, RequestCosts, SeriesKind, SimulatedDisk, StackLayer, Telemetry, Trial, Workload,
+    Action, CloneResult, ControlGroupUse, Costs, DeviceCosts, DeviceUse, Direction,
+    DirectionResult, Job, Part, REQUEST_KINDS, RequestCosts, SeriesKind, ServerUse, SimulatedDisk,
+    Telemetry, Trial, Workload,
 };
 
-use crate::series::{View, measured, totals};
+use crate::findings::{dirty_samples, limit_used};
+use crate::series::{measured, totals};
 use crate::{devices, work};
-use iodyno_model::ordered::entry;
 
 /// The costs of a trial with its telemetry; `None` without ops.
 pub fn costs(workload: &Workload, trial: &Trial) -> Option<Costs> {
@@ -19,22 +23,19 @@ pub fn costs(workload: &Workload, trial: &Trial) -> Option<Costs> {
     let clones: Vec<&CloneResult> = work::clones(trial).collect();
     let mut whole = of_clones(workload, trial, &clones)?;
     add_host(&mut whole, workload, trial);
-    if let Some(kinds) = separated(workload) {
-        for (index, (job, kind)) in workload.jobs.iter().zip(kinds).enumerate() {
-            let own = clones.iter().filter(|clone| clone.job as usize == index);
-            let own: Vec<&CloneResult> = own.copied().collect();
-            let Some(mut costs) = of_clones(workload, trial, &own) else {
-                whole.jobs.clear();
-                break;
-            };
-            costs.job = Some(job.name.clone());
-            // Requests of other kinds are those of other jobs.
-            for (other, waits) in costs.waits_for.iter_mut().enumerate() {
-                *waits *= f64::from(u8::from(other == kind));
-            }
-            whole.jobs.push(costs);
-        }
-    }
+    let of_job = |(index, kind): (usize, usize)| {
+        let own = clones.iter().filter(|clone| clone.job as usize == index);
+        let mut costs = of_clones(workload, trial, &own.copied().collect::<Vec<_>>())?;
+        costs.job = Some(workload.jobs[index].name.clone());
+        // Requests of other kinds are those of other jobs.
+        let others = costs.waits_for.iter_mut().enumerate();
+        let others = others.filter(|(own, _)| *own != kind);
+        others.for_each(|(_, waits)| *waits = 0.0);
+        Some(costs)
+    };
+    let jobs = separated(workload).unwrap_or_default().into_iter();
+    let jobs: Option<Vec<Costs>> = jobs.enumerate().map(of_job).collect();
+    whole.jobs = jobs.unwrap_or_default();
     Some(whole)
 }
 
@@ -59,18 +60,20 @@ fn of_clones(workload: &Workload, trial: &Trial, clones: &[&CloneResult]) -> Opt
     }
     let ops = ops as f64;
     let per_op = |sum: u64| sum as f64 / ops;
-    let simulated = Simulated::of(working(trial), ops);
-    let cpu = clones.iter().map(|clone| clone.cpu);
-    let (user, system) = cpu.clone().fold((0, 0), |(user, system), cpu| {
-        (user + cpu.user_ns, system + cpu.system_ns)
-    });
+    let cpu = || clones.iter().map(|clone| clone.cpu);
+    let user: u64 = cpu().map(|it| it.user_ns).sum();
+    let system: u64 = cpu().map(|it| it.system_ns).sum();
     let known = !workload.in_virtual_time() && user + system > 0;
-    let delay: Option<u64> = cpu.clone().map(|cpu| cpu.run_delay_ns).sum();
+    let delay: Option<u64> = cpu().map(|it| it.run_delay_ns).sum();
     let moved = |direction: Direction| -> f64 {
         let results = clones.iter().filter_map(|clone| clone.direction(direction));
         per_op(results.map(|result| result.bytes).sum())
     };
     let jobs = || workload.jobs.iter();
+    let disks = working(trial).flat_map(|part| &part.host.simulated);
+    let disks: Vec<&SimulatedDisk> = disks.filter(|disk| disk.span_ns > 0).collect();
+    let simulated = || added_up(disks.iter().map(|disk| simulated(disk, ops)));
+    let runtimes = clones.iter().map(|clone| clone.runtime_ns as f64);
     Some(Costs {
         job: None,
         ops,
@@ -80,23 +83,19 @@ fn of_clones(workload: &Workload, trial: &Trial, clones: &[&CloneResult]) -> Opt
         polls: jobs().any(work::busy_by_design),
         direct: !jobs().any(work::buffered),
         op_ns: op_ns(workload, clones) / ops,
-        worker_ns: clones
-            .iter()
-            .map(|clone| clone.runtime_ns as f64)
-            .sum::<f64>()
-            / ops,
+        worker_ns: runtimes.sum::<f64>() / ops,
         bytes: [Direction::Read, Direction::Write, Direction::Trim].map(moved),
         syncs: syncs(workload, clones, ops),
         waits_for: waits_for(workload, clones).map(|ns| ns / ops),
         steps: steps(workload, clones, ops),
         cpu_ns: known.then(|| (per_op(user), per_op(system))),
         delay_ns: delay.filter(|_| known).map(per_op),
-        switches: per_op(cpu.map(|cpu| cpu.voluntary + cpu.involuntary).sum()),
-        top: device_costs(working(trial), ops, top).or(simulated.map(|it| it.devices)),
-        lowest: device_costs(working(trial), ops, devices::lowest)
-            .or(simulated.map(|it| it.devices)),
-        traced: traced(trial, ops).or(simulated.map(|it| it.times)),
-        moves: simulated.map(|it| it.moves),
+        switches: per_op(cpu().map(|it| it.voluntary + it.involuntary).sum()),
+        top: device_costs(trial, ops, devices::top).or_else(simulated),
+        lowest: device_costs(trial, ops, devices::lowest).or_else(simulated),
+        traced: traced(trial, ops)
+            .or_else(|| (!disks.is_empty()).then(|| simulated_times(&disks, ops))),
+        moves: (!disks.is_empty()).then(|| per_op(disks.iter().map(|it| it.moves).sum())),
         simulated: workload.in_virtual_time(),
         ..Costs::default()
     })
@@ -107,33 +106,20 @@ fn working(trial: &Trial) -> impl Iterator<Item = &Part> {
     trial.parts.iter().filter(|part| !part.only_sampled())
 }
 
-/// The results of a clone in the directions that make up its rate, with its job.
-fn counted<'a>(
+/// The results whose time is that of the ops, with their job: those that make up the rate. Of file operations, these are
+/// all steps of their cycles.
+fn timed<'a>(
     workload: &'a Workload,
     clone: &'a CloneResult,
 ) -> impl Iterator<Item = (Option<&'a Job>, &'a DirectionResult)> {
     let job = workload.jobs.get(clone.job as usize);
+    let cycles = work::operations(workload, clone).is_some();
     let counted = work::counted(job);
-    let results = clone.directions.iter();
-    let results = results.filter(move |result| counted.contains(&result.direction));
+    let results = clone.directions.iter().filter(move |it| match cycles {
+        true => it.direction != Direction::Op,
+        false => counted.contains(&it.direction),
+    });
     results.map(move |result| (job, result))
-}
-
-/// The results whose time is that of the ops: those that make up the rate; of file operations, all steps of their
-/// cycles.
-fn timed<'a>(
-    workload: &'a Workload,
-    clone: &'a CloneResult,
-) -> Vec<(Option<&'a Job>, &'a DirectionResult)> {
-    let job = workload.jobs.get(clone.job as usize);
-    match work::operations(workload, clone) {
-        Some(_) => {
-            let steps = clone.directions.iter();
-            let steps = steps.filter(|result| result.direction != Direction::Op);
-            steps.map(|result| (job, result)).collect()
-        }
-        None => counted(workload, clone).collect(),
-    }
 }
 
 /// Sum of the service latencies of the ops, ns.
@@ -150,19 +136,14 @@ fn waits_for(workload: &Workload, clones: &[&CloneResult]) -> [f64; 4] {
         let engine = job.and_then(|job| job.work.engine());
         let synchronous = engine.is_some_and(|engine| engine.o_sync || engine.o_dsync);
         let through_cache = job.is_none_or(work::buffered);
-        let syncs = |job: &Job| {
-            let mut cycle = job
-                .work
-                .file_operations()
-                .into_iter()
-                .flat_map(|it| &it.cycle);
-            cycle.any(|step| matches!(step.action, Action::Sync | Action::SyncFolder))
-        };
-        let kinds = match result.direction {
-            Direction::Read => [true, false, false, false],
-            Direction::Trim => [false, false, true, false],
-            _ if job.is_some_and(|job| job.work.file_operations().is_some()) => {
-                [true, job.is_some_and(syncs), false, job.is_some_and(syncs)]
+        let cycle = job.and_then(|job| job.work.file_operations());
+        let kinds = match (result.direction, cycle) {
+            (Direction::Read, _) => [true, false, false, false],
+            (Direction::Trim, _) => [false, false, true, false],
+            (_, Some(cycle)) => {
+                let mut steps = cycle.cycle.iter().map(|step| &step.action);
+                let syncs = steps.any(|it| matches!(it, Action::Sync | Action::SyncFolder));
+                [true, syncs, false, syncs]
             }
             _ => [true, synchronous || !through_cache, false, synchronous],
         };
@@ -179,10 +160,8 @@ fn steps(workload: &Workload, clones: &[&CloneResult], ops: f64) -> Vec<(&'stati
     let cycles = clones
         .iter()
         .filter(|it| work::operations(workload, it).is_some());
-    for result in cycles.flat_map(|clone| &clone.directions) {
-        if result.direction != Direction::Op {
-            *entry(&mut found, result.direction.name()) += result.service.sum_ns() as f64 / ops;
-        }
+    for (_, result) in cycles.flat_map(|clone| timed(workload, clone)) {
+        *entry(&mut found, result.direction.name()) += result.service.sum_ns() as f64 / ops;
     }
     found
 }
@@ -192,7 +171,9 @@ fn add_host(costs: &mut Costs, workload: &Workload, trial: &Trial) {
     let (ops, span_ns) = (costs.ops, costs.seconds * 1e9);
     let servers = crate::summary(workload, trial).servers;
     let telemetry = measured(trial);
-    costs.servers_ns = servers_ns(&servers, span_ns, ops);
+    let sampled = servers.iter().filter(|server| server.span_ns > 0);
+    let cores = sampled.map(ServerUse::cores).reduce(|sum, own| sum + own);
+    costs.servers_ns = cores.map(|cores| cores * span_ns / ops);
     costs.other_cpus = other_cpus(trial, &servers).filter(|_| costs.cpu_ns.is_some());
     costs.arc_hits = arc_hits(trial);
     costs.cpu_quota = group(trial, |group| {
@@ -206,33 +187,29 @@ fn add_host(costs: &mut Costs, workload: &Workload, trial: &Trial) {
     let reclaim = totals(&telemetry, SeriesKind::Reclaim);
     let reclaim = |column| Some(reclaim.first()?.per_second(column) * span_ns / 1e9 / ops);
     (costs.reclaims, costs.refaults) = (reclaim("stalls"), reclaim("refaults"));
-    costs.dirty_throttled = dirty_throttled(&telemetry);
-    costs.io_limit = io_limit(trial, &telemetry);
+    let dirty: Vec<bool> = dirty_samples(&telemetry)
+        .map(|(dirty, middle)| dirty > middle)
+        .collect();
+    let throttled = dirty.iter().filter(|above| **above).count() as f64;
+    costs.dirty_throttled = (!dirty.is_empty()).then(|| throttled / dirty.len() as f64);
+    let below: Vec<&str> = trial.parts.iter().flat_map(devices::names).collect();
+    costs.io_limit = limit_used(&telemetry, &below);
 }
 
 /// Syncs for each op, and their time. Those of file operations are steps of an op.
 fn syncs(workload: &Workload, clones: &[&CloneResult], ops: f64) -> (f64, f64) {
-    let beside_ops = |clone: &&&CloneResult| {
-        let job = workload.jobs.get(clone.job as usize);
-        job.is_none_or(|job| job.work.file_operations().is_none())
-    };
-    let results = clones.iter().filter(beside_ops);
-    let results = results.filter_map(|clone| clone.direction(Direction::Sync));
-    let (count, ns) = results.fold((0.0, 0.0), |(count, ns), result| {
+    let beside_ops = clones
+        .iter()
+        .filter(|it| work::operations(workload, it).is_none());
+    let results = beside_ops.filter_map(|clone| clone.direction(Direction::Sync));
+    results.fold((0.0, 0.0), |(count, ns), result| {
         let sum_ns = result.service.sum_ns() as f64;
-        (count + result.ops as f64, ns + sum_ns)
-    });
-    (count / ops, ns / ops)
-}
-
-fn servers_ns(servers: &[iodyno_model::ServerUse], span_ns: f64, ops: f64) -> Option<f64> {
-    let used = servers.iter().filter(|server| server.span_ns > 0);
-    let cores: f64 = used.clone().map(|server| server.cores()).sum();
-    (used.count() > 0).then(|| cores * span_ns / ops)
+        (count + result.ops as f64 / ops, ns + sum_ns / ops)
+    })
 }
 
 /// CPUs of the hosts that did I/O: used by others than harness and servers, and stolen.
-fn other_cpus(trial: &Trial, servers: &[iodyno_model::ServerUse]) -> Option<(f64, f64)> {
+fn other_cpus(trial: &Trial, servers: &[ServerUse]) -> Option<(f64, f64)> {
     let (mut others, mut stolen) = (0.0, 0.0);
     for part in working(trial) {
         let host = &part.host;
@@ -249,126 +226,74 @@ fn other_cpus(trial: &Trial, servers: &[iodyno_model::ServerUse]) -> Option<(f64
     Some(((others - servers).max(0.0), stolen))
 }
 
-/// The devices directly below the targets of a part.
-fn top(part: &Part) -> Vec<&str> {
-    let targets = part.environment.targets.iter();
-    let first = targets.flat_map(|target| {
-        let layers = target.stack.iter();
-        let below = layers.filter(|layer| !matches!(layer, StackLayer::Mount(_)));
-        let devices = below.filter_map(StackLayer::device);
-        // Several disks side by side, as those of a pool, are all directly below.
-        let all: Vec<&str> = devices.map(|device| device.name.as_str()).collect();
-        let disks = || {
-            let layers = target.stack.iter();
-            layers.filter(|layer| matches!(layer, StackLayer::Disk(_)))
-        };
-        match disks().count() == all.len() {
-            true => all,
-            false => all.into_iter().take(1).collect(),
-        }
-    });
-    let mut names: Vec<&str> = first.collect();
-    names.sort_unstable();
-    names.dedup();
-    names
-}
-
 /// The requests of the devices with these names; `None` if a part has none of them, or a target that is not on a
 /// device.
-fn device_costs<'a>(
-    parts: impl Iterator<Item = &'a Part>,
-    ops: f64,
-    names: impl Fn(&'a Part) -> Vec<&'a str>,
-) -> Option<DeviceCosts> {
-    let mut sum = DeviceCosts::default();
-    let mut known = false;
-    let mut busy = Vec::new();
-    for part in parts {
-        let names = names(part);
-        let mut targets = part.environment.targets.iter();
-        let bare = targets.any(|target| target.stack.iter().all(|it| it.device().is_none()));
-        let own = part.host.devices.iter();
-        let own: Vec<&DeviceUse> = own
-            .filter(|device| names.contains(&device.name.as_str()))
-            .collect();
-        if bare || own.is_empty() {
-            return None;
-        }
-        known = true;
-        let span_ms = part.host.span_ns.max(1) as f64 / 1e6;
-        for device in own {
-            let per_op = |count: u64| count as f64 / ops;
-            for kind in 0..4 {
-                sum.requests[kind] += per_op(device.ios[kind]);
-                sum.ns[kind] += per_op(device.ticks_ms[kind]) * 1e6;
-            }
-            for kind in 0..3 {
-                sum.bytes[kind] += per_op(device.bytes[kind]);
-            }
-            busy.push(device.busy_ms as f64 / span_ms);
-            sum.in_flight += device.queue_ms as f64 / span_ms;
-        }
+fn device_costs(trial: &Trial, ops: f64, names: fn(&Part) -> Vec<&str>) -> Option<DeviceCosts> {
+    let mut all = Vec::new();
+    for part in working(trial) {
+        let own = devices::uses(part, &names(part))?.into_iter();
+        all.extend(own.map(|device| counted(device, part.host.span_ns, ops)));
     }
-    sum.busiest = busiest(&busy);
-    known.then_some(sum)
+    added_up(all)
 }
 
-/// The busiest of several devices ÷ the mean of all; 0: there is one, or none is busy.
-fn busiest(busy: &[f64]) -> f64 {
-    let mean = busy.iter().sum::<f64>() / busy.len().max(1) as f64;
-    match busy.len() > 1 && mean > 0.0 {
-        true => busy.iter().copied().fold(0.0, f64::max) / mean,
-        false => 0.0,
+/// The counters of a device; `busiest` is its busy share of the time.
+fn counted(device: &DeviceUse, span_ns: u64, ops: f64) -> DeviceCosts {
+    DeviceCosts {
+        requests: device.ios.map(|count| count as f64 / ops),
+        bytes: device.bytes.map(|bytes| bytes as f64 / ops),
+        ns: device.ticks_ms.map(|ms| ms as f64 * 1e6 / ops),
+        busiest: device.busy_ms as f64 * 1e6 / span_ns.max(1) as f64,
     }
 }
 
-/// What simulated disks did for each op.
-#[derive(Debug, Clone, Copy)]
-struct Simulated {
-    devices: DeviceCosts,
-    /// As [`Costs::traced`].
-    times: [(f64, f64); 4],
-    moves: f64,
+/// The same of a simulated disk.
+fn simulated(disk: &SimulatedDisk, ops: f64) -> DeviceCosts {
+    let per_op =
+        |counts: [u64; 2], kind: usize| counts.get(kind).map_or(0.0, |it| *it as f64 / ops);
+    DeviceCosts {
+        requests: from_fn(|kind| per_op(disk.requests, kind)),
+        bytes: from_fn(|kind| per_op(disk.bytes, kind)),
+        ns: from_fn(|kind| per_op(disk.pending_ns, kind)),
+        busiest: disk.busy_ns as f64 / disk.span_ns as f64,
+    }
 }
 
-impl Simulated {
-    /// `None`: nothing is known of simulated disks.
-    fn of<'a>(parts: impl Iterator<Item = &'a Part>, ops: f64) -> Option<Simulated> {
-        let disks = parts.flat_map(|part| &part.host.simulated);
-        let disks: Vec<&SimulatedDisk> = disks.filter(|disk| disk.span_ns > 0).collect();
-        if disks.is_empty() {
-            return None;
+/// All of some devices, with the busiest one ÷ the mean of all.
+fn added_up(all: impl IntoIterator<Item = DeviceCosts>) -> Option<DeviceCosts> {
+    let all: Vec<DeviceCosts> = all.into_iter().collect();
+    let busy = || all.iter().map(|it| it.busiest);
+    let mean = busy().sum::<f64>() / all.len() as f64;
+    let sum = all.iter().copied().reduce(|sum, own| DeviceCosts {
+        requests: from_fn(|kind| sum.requests[kind] + own.requests[kind]),
+        bytes: from_fn(|kind| sum.bytes[kind] + own.bytes[kind]),
+        ns: from_fn(|kind| sum.ns[kind] + own.ns[kind]),
+        busiest: 0.0,
+    })?;
+    Some(DeviceCosts {
+        busiest: match all.len() > 1 && mean > 0.0 {
+            true => busy().fold(0.0, f64::max) / mean,
+            false => 0.0,
+        },
+        ..sum
+    })
+}
+
+/// Queue and service times of simulated disks, as [`Costs::traced`].
+fn simulated_times(disks: &[&SimulatedDisk], ops: f64) -> [(f64, f64); 4] {
+    let mut times = [(0.0, 0.0); 4];
+    for disk in disks {
+        let requests: u64 = disk.requests.iter().sum();
+        for (kind, (queue, service)) in times.iter_mut().enumerate().take(2) {
+            let pending = disk.pending_ns[kind] as f64;
+            // Reads and writes are merged and served together.
+            let share = disk.requests[kind] as f64 / requests.max(1) as f64;
+            let own = (disk.service_ns as f64 * share).min(pending);
+            *queue += (pending - own) / ops;
+            *service += own / ops;
         }
-        let mut devices = DeviceCosts::default();
-        let mut times = [(0.0, 0.0); 4];
-        let mut moves = 0.0;
-        for disk in &disks {
-            let requests: u64 = disk.requests.iter().sum();
-            for (kind, times) in times.iter_mut().enumerate().take(2) {
-                devices.requests[kind] += disk.requests[kind] as f64 / ops;
-                devices.bytes[kind] += disk.bytes[kind] as f64 / ops;
-                devices.ns[kind] += disk.pending_ns[kind] as f64 / ops;
-                // Reads and writes are merged and served together.
-                let share = disk.requests[kind] as f64 / requests.max(1) as f64;
-                let service = (disk.service_ns as f64 * share).min(disk.pending_ns[kind] as f64);
-                times.0 += (disk.pending_ns[kind] as f64 - service) / ops;
-                times.1 += service / ops;
-            }
-            let pending: u64 = disk.pending_ns.iter().sum();
-            devices.in_flight += pending as f64 / disk.span_ns as f64;
-            moves += disk.moves as f64 / ops;
-        }
-        let busy = disks.iter();
-        let busy: Vec<f64> = busy
-            .map(|disk| disk.busy_ns as f64 / disk.span_ns as f64)
-            .collect();
-        devices.busiest = busiest(&busy);
-        Some(Simulated {
-            devices,
-            times,
-            moves,
-        })
     }
+    times
 }
 
 /// The traced times of the lowest devices.
@@ -376,21 +301,17 @@ fn traced(trial: &Trial, ops: f64) -> Option<[(f64, f64); 4]> {
     let mut sum = [(0.0, 0.0); 4];
     for part in working(trial) {
         let lowest = devices::lowest(part);
-        let times = part.host.device_times.as_ref()?;
-        let own = times.iter();
+        let own = part.host.device_times.as_ref()?.iter();
         let own = own.filter(|times| lowest.contains(&times.device.as_str()));
         let mut any = false;
         for times in own {
-            let Some(kind) = REQUEST_KINDS
-                .iter()
-                .position(|kind| *kind == times.direction)
-            else {
-                continue;
-            };
-            any = true;
-            let requests = times.requests as f64 / ops;
-            sum[kind].0 += requests * times.queue.mean_ns;
-            sum[kind].1 += requests * times.service.mean_ns;
+            let kind = REQUEST_KINDS.iter().position(|it| *it == times.direction);
+            if let Some(kind) = kind {
+                any = true;
+                let requests = times.requests as f64 / ops;
+                sum[kind].0 += requests * times.queue.mean_ns;
+                sum[kind].1 += requests * times.service.mean_ns;
+            }
         }
         // A device whose requests cannot be traced has no times.
         if !any {
@@ -414,23 +335,17 @@ fn requests(telemetry: &Telemetry, span_ns: f64, ops: f64) -> Option<RequestCost
 }
 
 fn arc_hits(trial: &Trial) -> Option<f64> {
-    let parts = working(trial);
-    let counts = parts.filter_map(|part| part.host.arc_hits);
-    let (hits, misses) = counts.fold((0, 0), |sum, (hits, misses)| (sum.0 + hits, sum.1 + misses));
-    let on_zfs = devices_are_of_zfs(trial);
-    (on_zfs && hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64)
-}
-
-fn devices_are_of_zfs(trial: &Trial) -> bool {
     let mut systems = trial.parts.iter().flat_map(devices::file_systems);
-    systems.any(|mount| mount.file_system.contains("zfs"))
+    let on_zfs = systems.any(|mount| mount.file_system.contains("zfs"));
+    let counts = working(trial).filter_map(|part| part.host.arc_hits);
+    let (hits, misses) = counts.fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1));
+    (on_zfs && hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64)
 }
 
 /// A figure of the control groups: the largest of all parts; 0 without limits. `None` in virtual time, which has no
 /// host.
-fn group(trial: &Trial, of: impl Fn(&iodyno_model::ControlGroupUse) -> f64) -> Option<f64> {
-    let parts = working(trial);
-    let parts = parts.filter(|part| part.host.span_ns > 0);
+fn group(trial: &Trial, of: impl Fn(&ControlGroupUse) -> f64) -> Option<f64> {
+    let parts = working(trial).filter(|part| part.host.span_ns > 0);
     let figures = parts.map(|part| part.host.control_group.as_ref().map_or(0.0, &of));
     figures.reduce(f64::max)
 }
@@ -454,48 +369,4 @@ fn others(trial: &Trial, telemetry: &Telemetry, span_ns: f64, ops: f64) -> Optio
         counts.sum::<f64>() / others_ns * span_ns / ops
     };
     Some([moved("read_bytes"), moved("written_bytes")])
-}
-
-/// The share of the samples in which writers wait, by the rule of the finding.
-fn dirty_throttled(telemetry: &Telemetry) -> Option<f64> {
-    let samples = telemetry.of(SeriesKind::Memory);
-    let views = samples.flat_map(|(shape, sample)| View::of(shape, sample));
-    let (mut all, mut above) = (0u32, 0u32);
-    for (dirty, middle) in views.filter_map(|row| crate::findings::dirty(&row)) {
-        all += 1;
-        above += u32::from(dirty > middle);
-    }
-    (all > 0).then(|| f64::from(above) / f64::from(all))
-}
-
-/// The largest share of a limit that the control group used, over all limits and devices; 0 without limits, `None` if
-/// they were not sampled.
-fn io_limit(trial: &Trial, telemetry: &Telemetry) -> Option<f64> {
-    const LIMITS: [(&str, &str); 4] = [
-        ("reads", "reads_limit"),
-        ("writes", "writes_limit"),
-        ("read_bytes", "read_bandwidth_limit"),
-        ("written_bytes", "write_bandwidth_limit"),
-    ];
-    let below: Vec<&str> = trial.parts.iter().flat_map(devices::names).collect();
-    let mut used: std::collections::BTreeMap<(&str, &str), (f64, f64)> = Default::default();
-    let mut sampled = false;
-    for (shape, sample) in telemetry.of(SeriesKind::Cgroup) {
-        for view in View::of(shape, sample).filter(|view| below.contains(&view.subject())) {
-            sampled = true;
-            for (column, limit) in LIMITS {
-                let (Some(count), Some(limit)) = (view.value(column), view.value(limit)) else {
-                    continue;
-                };
-                if limit > 0.0 {
-                    let sum = used.entry((view.subject(), column)).or_default();
-                    sum.0 += count;
-                    sum.1 += limit * view.span_ns() as f64 / 1e9;
-                }
-            }
-        }
-    }
-    let shares = used.values().filter(|(_, allowed)| *allowed > 0.0);
-    let largest = shares.map(|(count, allowed)| count / allowed);
-    sampled.then(|| largest.fold(0.0, f64::max))
 }

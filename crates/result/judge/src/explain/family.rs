@@ -1,11 +1,15 @@
 //! What the members of a family of workloads have in common.
 
-use iodyno_model::{Comparison, Explained, ExplainedFamily, Observation, Stack, StackOf, TimePart};
+use iodyno_model::{
+    Cause, ComparedSides, Comparison, Costs, Explained, ExplainedFamily, Observation, Stack,
+    StackOf, TimePart,
+};
+
+use iodyno_stats::geometric_mean;
 
 use super::causes::is_same;
 use super::difference::Sides;
-use super::stack::Form;
-use super::{Parts, TwoSplits, per_trial};
+use super::stack::{Form, Split, Timed, split};
 
 /// The families of a comparison by each row's first metric; `explained` has their members, `sides` their trials.
 pub(super) fn families(
@@ -20,100 +24,83 @@ pub(super) fn families(
     let mut found: Vec<ExplainedFamily> = Vec::new();
     for row in comparison.rows.iter().filter(|row| row.family) {
         for cell in &row.cells {
-            let columns = (row.baseline.column.clone(), cell.side.column.clone());
-            if found
-                .iter()
-                .any(|it| (&it.row, &it.columns) == (&row.name, &columns))
-            {
+            let of = ComparedSides::of(row, cell);
+            let is_this =
+                |row: &Vec<String>, it: &ComparedSides| it.row == *row && it.columns == of.columns;
+            if found.iter().any(|it| is_this(&of.row, &it.of)) {
                 continue;
             }
             let of_member = |workload: &String| {
                 let mut name = row.name.clone();
                 *name.get_mut(place)? = workload.clone();
                 let mut all = explained.iter().zip(sides);
-                all.find(|(it, _)| it.row == name && it.columns == columns)
+                all.find(|(it, _)| is_this(&name, &it.of))
             };
             let members = cell.members.iter();
-            let members: Vec<_> = members.filter_map(|it| of_member(&it.workload)).collect();
-            let trials: Option<Vec<&Sides>> = members.iter().map(|(_, it)| it.as_ref()).collect();
-            let members: Vec<&Explained> = members.into_iter().map(|(it, _)| it).collect();
-            let (most, own) = common(&members);
-            let same = |cause: &&iodyno_model::Cause| {
-                own.iter()
-                    .all(|it| causes(it).any(|other| is_same(other, cause)))
-            };
+            let members = members.filter_map(|it| of_member(&it.workload));
+            let (members, trials): (Vec<&Explained>, Vec<&Option<Sides>>) = members.unzip();
+            let trials: Option<Vec<&Sides>> = trials.into_iter().map(Option::as_ref).collect();
+            let (most, causes) = common(&members);
             found.push(ExplainedFamily {
-                row: row.name.clone(),
-                metric: row.metric.clone(),
-                ratio: cell.ratio,
-                verdict: cell.verdict.clone(),
-                by_numbers: cell.by_numbers.clone(),
-                members: members.iter().map(|member| member.row.clone()).collect(),
+                members: members.iter().map(|it| it.of.row.clone()).collect(),
                 stack: trials.and_then(|trials| together(&trials)),
                 most,
-                causes: own
-                    .first()
-                    .map_or(Vec::new(), |it| causes(it).filter(same).cloned().collect()),
-                columns,
+                causes,
+                of,
             });
         }
     }
     found
 }
 
-fn causes(explained: &Explained) -> impl Iterator<Item = &iodyno_model::Cause> {
-    explained.reasons.iter().flat_map(|reasons| &reasons.causes)
-}
-
 /// The part that makes most of the difference in more members than any other, in at least two, with their number, and
-/// these members.
-fn common<'a>(members: &[&'a Explained]) -> (Option<(TimePart, usize)>, Vec<&'a Explained>) {
-    let first = |it: &Explained| {
-        let (part, by) = *it.reasons.as_ref().ok()?.most.first()?;
+/// the causes that these members have in common.
+fn common(members: &[&Explained]) -> (Option<(TimePart, usize)>, Vec<Cause>) {
+    let members = members.iter().filter_map(|it| it.reasons.as_ref().ok());
+    let first = |it: &iodyno_model::Reasons| {
+        let (part, by) = *it.most.first()?;
         Some((part, by > 0.0))
     };
-    let like = |key: (TimePart, bool)| -> Vec<&'a Explained> {
-        members
-            .iter()
-            .copied()
-            .filter(|it| first(it) == Some(key))
-            .collect()
+    let like = |key| members.clone().filter(move |it| first(it) == Some(key));
+    let keys: Vec<(TimePart, bool)> = members.clone().filter_map(first).collect();
+    let most = keys.into_iter().rev().max_by_key(|key| like(*key).count());
+    let Some(key) = most.filter(|key| like(*key).count() > 1) else {
+        return (None, Vec::new());
     };
-    let keys = members.iter().filter_map(|it| first(it));
-    let most = keys.rev().max_by_key(|key| like(*key).len());
-    match most.map(|key| (key.0, like(key))) {
-        Some((part, own)) if own.len() > 1 => (Some((part, own.len())), own),
-        _ => (None, Vec::new()),
+    let mut causes = like(key).map(|it| it.causes.clone());
+    let mut common = causes.next().unwrap_or_default();
+    for own in causes {
+        common.retain(|cause| own.iter().any(|it| is_same(it, cause)));
     }
+    (Some((key.0, like(key).count())), common)
 }
 
-/// The time of one op of each member, added up by rounds; `None` if their trials are not of the same number.
+/// The geometric mean of the members' times of an op in each round, like the ratio of a family, with the mean shares of
+/// its parts; `None` if their trials are not of the same number.
 fn together(members: &[&Sides]) -> Option<Stack> {
     let first = *members.first()?;
-    let alike = |it: &&Sides| {
-        it.pairing == first.pairing
-            && it.baseline.len() == first.baseline.len()
-            && it.candidate.len() == first.candidate.len()
-    };
-    if !members.iter().all(alike) {
+    let counts = |it: &Sides| (it.pairing, it.trials.each_ref().map(Vec::len));
+    if members.iter().any(|it| counts(it) != counts(first)) {
         return None;
     }
-    let all = || members.iter().flat_map(|it| it.all());
-    let form = Form::of(all().collect::<Vec<_>>().into_iter());
-    let mut sum: TwoSplits = (
-        vec![Vec::new(); first.baseline.len()],
-        vec![Vec::new(); first.candidate.len()],
-    );
-    for member in members {
-        let own = per_trial(member, form, |it| it.op);
-        sum.0
-            .iter_mut()
-            .zip(own.0)
-            .for_each(|(sum, own)| sum.extend(own));
-        sum.1
-            .iter_mut()
-            .zip(own.1)
-            .for_each(|(sum, own)| sum.extend(own));
+    let all: Vec<_> = members.iter().flat_map(|it| it.all()).collect();
+    let form = Form::of(all.into_iter());
+    let mut splits = first.each(|_| Split::default());
+    for (side, splits) in splits.iter_mut().enumerate() {
+        for (place, found) in splits.iter_mut().enumerate() {
+            let own: Vec<&Costs> = members.iter().map(|it| it.trials[side][place]).collect();
+            let wholes: Vec<f64> = own.iter().map(|it| it.whole_ns()).collect();
+            let whole = geometric_mean(&wholes).ok()?;
+            for trial in own {
+                let scale = whole / trial.whole_ns() / members.len() as f64;
+                let own = split(trial, form).op.into_iter();
+                found.op.extend(own.map(|it| Timed {
+                    ns: it.ns * scale,
+                    uncertain: it.uncertain * scale,
+                    ..it
+                }));
+            }
+        }
     }
-    Some(Parts::of(&sum).stack(StackOf::Op, first))
+    Some(first.stack(StackOf::Op, &splits, |it| &it.op, None).0)
 }

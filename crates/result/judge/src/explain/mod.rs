@@ -3,8 +3,7 @@
 //!
 //! The modules in the order of use: `costs` reduces a trial to what its ops cost; `stack` splits the time of an op;
 //! `difference` compares quantities over the trials, paired like the verdict; `series` lists what else is measured;
-//! `causes` selects facts and series by what they act on (`acts`); `family` adds up the members of a family.
-//! `limit` names the largest part of repeated trials that are compared with nothing.
+//! `causes` selects facts and series by what they act on (`acts`); `family` averages the members of a family.
 //!
 //! Invariants: the parts of a time add up to it, with a rest that is printed; exchanging the sides inverts every
 //! difference and changes no part; a cause is a candidate. It does not depend on the verdict, and is given where a
@@ -15,26 +14,25 @@ mod causes;
 mod costs;
 mod difference;
 mod family;
-mod limit;
 mod series;
-mod stack;
+pub(crate) mod stack;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 
+use iodyno_model::SeriesUnit::{Number, PerSecond, Percent};
 use iodyno_model::{
-    Costs, Difference, Explained, Explanation, Metric, Observation, Pairing, Quantity, Question,
-    Reasons, SeriesUnit, Stack, StackOf, TimePart, Unit, Verdict,
+    ComparedSides, Costs, Difference, Explained, Explanation, Observation, Pairing, Quantity,
+    Question, Reasons, Stack, StackOf, TimePart, Verdict,
 };
 
 pub use costs::costs;
-pub use limit::limits;
 
 use crate::compare::{Cell, CompareError, Counted, compared};
 use crate::observe::TRACED;
 use acts::{Acts, FLIGHT};
-use difference::{Sides, Values};
+use difference::{Sides, Values, mean};
 use series::{SERIES, Series};
 use stack::{Form, Split, split};
 
@@ -59,316 +57,176 @@ pub fn explain(
     for cell in &cells {
         let row = &comparison.rows[cell.place.0];
         let result = &row.cells[cell.place.1];
-        let mut head = Explained {
-            row: row.name.clone(),
-            columns: (row.baseline.column.clone(), result.side.column.clone()),
-            metric: row.metric.clone(),
-            ratio: result.ratio,
-            verdict: result.verdict.clone(),
-            by_numbers: result.by_numbers.clone(),
+        let of = ComparedSides::of(row, result);
+        let sides = trials(cell, &of.verdict, &by_trial).map(|trials| Sides {
+            trials,
+            pairing: result.pairing,
+            alpha: question.alpha,
+        });
+        explained.push(Explained {
             pairing: result.pairing,
             n: result.n,
-            reasons: Err(String::new()),
-            lacking: Vec::new(),
-        };
-        let sides = sides(cell, &head, &by_trial, question.alpha);
-        head.lacking = sides.as_ref().map(lacking).unwrap_or_default();
-        head.reasons = sides.clone().map(|sides| {
-            let mut facts = cell.differing.clone();
-            facts.extend(causes::one_sided(
-                &observed(&cell.sides.0),
-                &observed(&cell.sides.1),
-            ));
-            reasons(&sides, &head, &facts)
+            lacking: sides.as_ref().map(lacking).unwrap_or_default(),
+            reasons: match &sides {
+                Ok(sides) => Ok(reasons(sides, &of, &causes::facts(cell, question))),
+                Err(why) => Err(why.clone()),
+            },
+            of,
         });
         all.push(sides.ok());
-        explained.push(head);
     }
     Ok(Explanation {
-        contradictions: Vec::new(),
         name: comparison.name.clone(),
         families: family::families(&comparison, &explained, &all),
         comparisons: explained,
     })
 }
 
-fn observed<'a>(side: &[Counted<'a>]) -> Vec<&'a Observation> {
-    side.iter().map(|counted| counted.observation).collect()
-}
-
 /// The costs of the trials of both sides, or why they cannot be explained.
-fn sides<'a>(
+fn trials<'a>(
     cell: &Cell,
-    head: &Explained,
+    verdict: &Verdict,
     by_trial: &HashMap<*const Observation, &'a Costs>,
-    alpha: f64,
-) -> Result<Sides<'a>, String> {
-    let (one, other) = (&cell.sides.0, &cell.sides.1);
-    if one.is_empty() || other.is_empty() {
-        return Err(match &head.verdict {
+) -> Result<[Vec<&'a Costs>; 2], String> {
+    let sides = [&cell.sides.0, &cell.sides.1];
+    if sides.iter().any(|side| side.is_empty()) {
+        return Err(match verdict {
             Verdict::NoData { why } => why.clone(),
             _ => "a side has no values".to_owned(),
         });
     }
-    let costs = |side: &[Counted]| -> Option<Vec<&'a Costs>> {
+    let costs = |side: &Vec<Counted>| -> Option<Vec<&'a Costs>> {
         let keys = side.iter().map(|it| std::ptr::from_ref(it.observation));
         keys.map(|key| by_trial.get(&key).copied()).collect()
     };
-    let (Some(baseline), Some(candidate)) = (costs(one), costs(other)) else {
-        let mut trials = one.iter().chain(other);
-        return Err(match trials.any(|it| it.observation.source.is_some()) {
-            true => "imported trials have no CPU times, device counters or telemetry; measure with `iodyno run`, or \
+    let [Some(baseline), Some(candidate)] = sides.map(costs) else {
+        let mut trials = sides.into_iter().flatten();
+        let why = match trials.any(|it| it.observation.source.is_some()) {
+            true => {
+                "imported trials have no CPU times, device counters or telemetry; measure with `iodyno run`, or \
                      `iodyno fio`, which takes the same job file"
-                .to_owned(),
-            false => "a trial has no ops".to_owned(),
-        });
+            }
+            false => "a trial has no ops",
+        };
+        return Err(why.to_owned());
     };
     if cell.differing.iter().any(|fact| fact.name == TRACED) {
-        return Err(
-            "one side was traced (`--trace block`), which costs CPU time; trace both or neither"
-                .to_owned(),
-        );
+        let why =
+            "one side was traced (`--trace block`), which costs CPU time; trace both or neither";
+        return Err(why.to_owned());
     }
-    Ok(Sides {
-        baseline,
-        candidate,
-        pairing: head.pairing,
-        alpha,
-    })
+    Ok([baseline, candidate])
 }
 
-/// Values of the parts of a time, and of the whole, in each trial. Parts that no trial has are left out, except the
-/// unknown rest.
-struct Parts {
-    parts: Vec<(TimePart, Values)>,
-    whole: Values,
-}
-
-impl Parts {
-    /// `sides`: the splits of the trials.
-    fn of(sides: &TwoSplits) -> Parts {
-        let all = || sides.0.iter().chain(&sides.1);
-        let kinds = all().flatten().map(|(part, _)| *part);
-        let kinds = iodyno_model::ordered::distinct(kinds);
-        let at = |parts: &Vec<(TimePart, f64)>, of: Option<TimePart>| -> f64 {
-            let own = parts
-                .iter()
-                .filter(|(part, _)| of.is_none_or(|of| of == *part));
-            own.map(|(_, ns)| ns).sum()
-        };
-        let values = |of: Option<TimePart>| Values {
-            name: of.map_or("whole", TimePart::name),
-            words: match of {
-                Some(part) => part.words().to_owned(),
-                None => "together".to_owned(),
-            },
-            unit: SeriesUnit::Nanos,
-            baseline: sides.0.iter().map(|it| at(it, of)).collect(),
-            candidate: sides.1.iter().map(|it| at(it, of)).collect(),
-        };
-        // A microsecond of a second is rounding.
-        let whole: f64 = all().map(|it| at(it, None)).sum();
-        let some = |part: &TimePart| {
-            part.is_rest() || all().map(|it| at(it, Some(*part))).sum::<f64>() > 1e-6 * whole
-        };
-        let kinds = kinds.into_iter().filter(some);
-        Parts {
-            parts: kinds.map(|part| (part, values(Some(part)))).collect(),
-            whole: values(None),
-        }
-    }
-
-    /// A stack of its own.
-    fn stack(self, of: StackOf, sides: &Sides) -> Stack {
-        let (kinds, mut values): (Vec<TimePart>, Vec<Values>) = self.parts.into_iter().unzip();
-        values.push(self.whole);
-        let mut quantities = sides.differences(values).into_iter();
-        let parts = kinds.into_iter().zip(quantities.by_ref()).collect();
-        let whole = quantities
-            .next()
-            .expect("the whole is the last of the values");
-        Stack { of, parts, whole }
-    }
-}
-
-fn per_trial(sides: &Sides, form: Form, of: fn(Split) -> Vec<(TimePart, f64)>) -> TwoSplits {
-    let each = |side: &[&Costs]| side.iter().map(|it| of(split(it, form))).collect();
-    (each(&sides.baseline), each(&sides.candidate))
-}
-
-/// The parts of each trial of both sides.
-type TwoSplits = (Vec<Vec<(TimePart, f64)>>, Vec<Vec<(TimePart, f64)>>);
-
-/// Sides with a smaller share of their time asleep are limited by their workers.
-const MIN_ASLEEP: f64 = 5.0;
+/// Sides with a smaller share of their time asleep are limited by their workers, percent.
+pub(crate) const MIN_ASLEEP: f64 = 5.0;
 
 /// The numbers of a comparison, and its candidate causes.
-fn reasons(sides: &Sides, head: &Explained, facts: &[Difference]) -> Reasons {
+fn reasons(sides: &Sides, of: &ComparedSides, facts: &[Difference]) -> Reasons {
     let form = Form::of(sides.all());
-    let rate = |it: &Costs| it.ops / it.seconds;
-    let number = |name, words: &str, unit, of: &dyn Fn(&Costs) -> f64| {
-        let values = sides.values(name, words, unit, |it| Some(of(it)));
-        values.expect("each trial has a value")
-    };
-    let main = Parts::of(&per_trial(sides, form, |it| it.op));
-    let kinds: Vec<TimePart> = main.parts.iter().map(|(part, _)| *part).collect();
-    let mut values: Vec<Values> = main.parts.into_iter().map(|(_, values)| values).collect();
-    values.push(main.whole);
-    values.push(number(
-        "rate",
-        "ops per second",
-        SeriesUnit::PerSecond,
-        &rate,
-    ));
-    values.push(number(
-        "in_flight",
-        "ops in flight",
-        SeriesUnit::Number,
-        &|it| it.whole_ns() / 1e9 * rate(it),
-    ));
+    let splits = sides.each(|it| split(it, form));
+    let law = [
+        sides.values("rate", "ops per second", PerSecond, |it| Some(it.rate())),
+        sides.values("in_flight", "ops in flight", Number, |it| {
+            Some(it.in_flight())
+        }),
+    ];
     // With several ops in flight, the CPU time of the worker is beside the parts.
     let beside = match form.fine {
-        true => None,
+        true => Vec::new(),
         false => worker(sides, |_, ns| ns),
     };
-    let beside_kinds: Vec<TimePart> = beside.iter().flatten().map(|(part, _)| *part).collect();
-    values.extend(beside.into_iter().flatten().map(|(_, values)| values));
-    let mut found = sides.differences(values).into_iter();
-    let mut take = || found.next().expect("each of the values has a quantity");
-    let parts: Vec<(TimePart, Quantity)> = kinds.into_iter().map(|part| (part, take())).collect();
-    let (time, rate, in_flight) = (take(), take(), take());
-    let beside: Vec<(TimePart, Quantity)> = beside_kinds
-        .into_iter()
-        .map(|part| (part, take()))
-        .collect();
+    let (kinds, beside): (Vec<TimePart>, Vec<Values>) = beside.into_iter().unzip();
+    let further = law.into_iter().flatten().chain(beside);
+    let (op, mut law) = sides.stack(StackOf::Op, &splits, |it| &it.op, further);
+    let beside: Vec<(TimePart, Quantity)> = kinds.into_iter().zip(law.split_off(2)).collect();
+    let in_flight = law.pop().expect("each trial has ops in flight");
+    let rate = law.pop().expect("each trial has a rate");
     let shares = worker(sides, |costs, ns| 100.0 * ns / costs.worker_ns);
-    let (kinds, shares): (Vec<TimePart>, Vec<Values>) = shares.into_iter().flatten().unzip();
+    let (kinds, shares): (Vec<TimePart>, Vec<Values>) = shares.into_iter().unzip();
     let worker: Vec<_> = kinds.into_iter().zip(sides.differences(shares)).collect();
-    let asleep = worker.last().map(|(_, quantity)| quantity.sides);
-    let series = SERIES
-        .iter()
-        .filter_map(|it| sides.values(it.name, it.words, it.unit, it.value));
-    let series = sides.differences(series.collect());
-    let work = SERIES.iter().filter(|it| it.work);
-    let work = work.filter_map(|it| Some((it, series.iter().find(|own| own.name == it.name)?)));
-    let shown = |it: &Series, own: &Quantity| match it.least > 0.0 {
-        true => own.sides.0.max(own.sides.1) >= it.least,
-        // What the job does is shown if it differs.
-        false => own.differs(),
-    };
-    let work = work
-        .filter(|(it, own)| shown(it, own))
-        .map(|(_, own)| own.clone())
-        .collect();
-    let op = Stack {
-        of: StackOf::Op,
-        parts,
-        whole: time.clone(),
-    };
+    // A worker that polls never sleeps, whatever limits it.
+    let polls = sides.all().any(|it| it.polls);
+    let asleep = worker.last().filter(|_| !polls);
+    let asleep = asleep.map_or((100.0, 100.0), |(_, quantity)| quantity.sides);
+    let values = |it: &Series| sides.values(it.name, it.words, it.unit, it.value);
+    let series = sides.differences(SERIES.iter().filter_map(values).collect());
     let mut reasons = Reasons {
         rate,
         in_flight,
-        time,
+        time: op.whole.clone(),
         rate_given: sides.all().all(|it| it.scheduled),
-        stacks: match jobs(sides) {
-            Some(jobs) => jobs,
-            None => vec![op.clone()],
-        },
-        // A worker that polls never sleeps, whatever limits it.
-        worker_limited: asleep
-            .filter(|_| !sides.all().any(|it| it.polls))
-            .map_or((false, false), |(one, other)| {
-                (one < MIN_ASLEEP, other < MIN_ASLEEP)
-            }),
+        stacks: jobs(sides),
+        worker_limited: (asleep.0 < MIN_ASLEEP, asleep.1 < MIN_ASLEEP),
         worker,
-        work,
+        work: SERIES.iter().filter_map(|it| work(it, &series)).collect(),
         most: Vec::new(),
         noise: false,
         causes: Vec::new(),
     };
-    decide(&mut reasons, head, (&op, &beside), facts, &series);
-    reasons.stacks.extend(further(sides, form));
+    decide(&mut reasons, of, (&op, &beside), facts, &series);
+    if reasons.stacks.is_empty() {
+        reasons.stacks.push(op);
+    }
+    reasons.stacks.extend(further_stacks(sides, &splits));
     reasons
 }
 
-/// The time of the workers in each trial, scaled.
-fn worker(sides: &Sides, scaled: impl Fn(&Costs, f64) -> f64) -> Option<Vec<(TimePart, Values)>> {
-    let known = sides.all().all(|it| stack::worker(it).is_some());
-    let first = stack::worker(sides.all().next()?).filter(|_| known)?;
-    let value = |place: usize, (part, _): &(TimePart, f64)| {
-        let of = |it: &Costs| Some(scaled(it, stack::worker(it)?[place].1));
-        let asleep = matches!(part, TimePart::Unknown);
-        let name = if asleep { "asleep" } else { part.name() };
-        let words = if asleep { "asleep" } else { part.words() };
-        Some((*part, sides.values(name, words, SeriesUnit::Percent, of)?))
+/// A series that is work for each op, if there is any; what the job does is shown only if it differs.
+fn work(series: &Series, all: &[Quantity]) -> Option<Quantity> {
+    let own = all.iter().find(|it| it.name == series.name)?;
+    let shown = match series.least > 0.0 {
+        true => own.sides.0.max(own.sides.1) >= series.least,
+        false => own.differs(),
     };
-    first
-        .iter()
-        .enumerate()
-        .map(|(place, part)| value(place, part))
-        .collect()
+    (series.work && shown).then(|| own.clone())
+}
+
+/// The time of the workers in each trial, scaled; empty if it is not known.
+fn worker(sides: &Sides, scaled: impl Fn(&Costs, f64) -> f64) -> Vec<(TimePart, Values)> {
+    let value = |(place, part): (usize, TimePart)| {
+        let of = |it: &Costs| Some(scaled(it, stack::worker(it)?[place]));
+        Some((part, sides.values(part.name(), part.words(), Percent, of)?))
+    };
+    let parts = stack::WORKER.into_iter().enumerate();
+    parts.filter_map(value).collect()
 }
 
 /// A stack for each job, if their requests are told apart at the devices.
-fn jobs(sides: &Sides) -> Option<Vec<Stack>> {
-    let count = sides
-        .all()
-        .map(|it| it.jobs.len())
-        .min()
-        .filter(|count| *count > 0)?;
+fn jobs(sides: &Sides) -> Vec<Stack> {
+    let count = sides.all().map(|it| it.jobs.len()).min().unwrap_or(0);
     let of_job = |place: usize| {
-        let own = |side: &[&'_ Costs]| -> Vec<Costs> {
-            side.iter().map(|it| it.jobs[place].clone()).collect()
-        };
-        let (baseline, candidate) = (own(&sides.baseline), own(&sides.candidate));
         let job = Sides {
-            baseline: baseline.iter().collect(),
-            candidate: candidate.iter().collect(),
+            trials: sides.each(|it| &it.jobs[place]),
             ..*sides
         };
         let form = Form::of(job.all());
-        let name = baseline[0].job.clone().unwrap_or_default();
-        Parts::of(&per_trial(&job, form, |it| it.op)).stack(StackOf::Job(name), &job)
+        let name = job.all().next().and_then(|it| it.job.clone());
+        let of = StackOf::Job(name.unwrap_or_default());
+        let splits = job.each(|it| split(it, form));
+        job.stack(of, &splits, |it| &it.op, None).0
     };
-    Some((0..count).map(of_job).collect())
+    (0..count).map(of_job).collect()
 }
 
 /// Stacks beside that of an op: of a sync, of a cycle by steps, of requests in the background.
-fn further(sides: &Sides, form: Form) -> Vec<Stack> {
+fn further_stacks(sides: &Sides, splits: &[Vec<Split>; 2]) -> Vec<Stack> {
     let mut found = Vec::new();
-    let mean =
-        |side: &[&Costs]| difference::mean(&side.iter().map(|it| it.syncs.0).collect::<Vec<f64>>());
     if sides.all().all(|it| it.syncs.0 > 0.0) {
-        let each = |side: &[&Costs]| {
-            let of = |it: &&Costs| -> Vec<(TimePart, f64)> {
-                let parts = split(it, form).syncs.into_iter();
-                parts.map(|(part, ns)| (part, ns / it.syncs.0)).collect()
-            };
-            side.iter().map(of).collect()
-        };
-        let parts = Parts::of(&(each(&sides.baseline), each(&sides.candidate)));
-        let counts = (mean(&sides.baseline), mean(&sides.candidate));
-        found.push(parts.stack(StackOf::Sync(counts), sides));
+        let [one, other] = sides.each(|it| it.syncs.0).map(|side| mean(&side));
+        let of = StackOf::Sync((one, other));
+        found.push(sides.stack(of, splits, |it| &it.syncs, None).0);
     }
     if sides.all().all(|it| !it.steps.is_empty()) {
-        let each = |side: &[&Costs]| {
-            let of = |it: &&Costs| {
-                it.steps
-                    .iter()
-                    .map(|(name, ns)| (TimePart::Step(name), *ns))
-                    .collect()
-            };
-            side.iter().map(of).collect()
-        };
-        let parts = Parts::of(&(each(&sides.baseline), each(&sides.candidate)));
-        found.push(parts.stack(StackOf::Cycle, sides));
+        found.push(sides.stack(StackOf::Cycle, splits, |it| &it.steps, None).0);
     }
-    let parts = Parts::of(&per_trial(sides, form, |it| it.background));
-    let stack = parts.stack(StackOf::Background, sides);
-    let share = |of: (f64, f64), whole: (f64, f64)| (of.0 / whole.0).max(of.1 / whole.1);
-    let whole = sides.all().map(Costs::whole_ns).sum::<f64>() / sides.all().count() as f64;
-    if share(stack.whole.sides, (whole, whole)) >= MIN_BACKGROUND {
-        found.push(stack);
+    let background = sides
+        .stack(StackOf::Background, splits, |it| &it.background, None)
+        .0;
+    let [one, other] = sides.each(Costs::whole_ns);
+    let whole = mean(&[one, other].concat());
+    if background.whole.sides.0.max(background.whole.sides.1) >= MIN_BACKGROUND * whole {
+        found.push(background);
     }
     found
 }
@@ -386,96 +244,96 @@ const MIN_SECOND: f64 = 0.25;
 /// it is not a part.
 fn decide(
     reasons: &mut Reasons,
-    head: &Explained,
+    of: &ComparedSides,
     (op, beside): (&Stack, &[(TimePart, Quantity)]),
     facts: &[Difference],
     series: &[Quantity],
 ) {
-    let Some(ratio) = head
-        .ratio
-        .map(|ratio| ratio.value.ln())
-        .filter(|_| head.decided())
-    else {
+    let Some(ratio) = of.ratio.filter(|_| of.decided()) else {
         return;
     };
+    let ratio = ratio.value.ln();
     let logarithm = |quantity: &Quantity| (quantity.sides.1 / quantity.sides.0).ln();
     // More time in the same direction as the ratio makes the candidate slower.
     let in_direction =
         |effect: f64| effect * ratio > 0.0 && effect.abs() >= MIN_SHARE * ratio.abs();
     let slower = ratio < 0.0;
+    let grew = |it: &Quantity, of: f64| {
+        let by = it.difference.value;
+        it.differs() && (by > 0.0) == slower && by.abs() >= MIN_SHARE * of.abs()
+    };
     let mut acts: Acts = 0;
-    let is_rate = is_rate(&head.metric) && !reasons.rate_given;
-    if is_rate && reasons.in_flight.differs() && in_direction(logarithm(&reasons.in_flight)) {
+    let flight = &reasons.in_flight;
+    let by_law = !of.by_latency() && !reasons.rate_given;
+    if by_law && flight.differs() && in_direction(logarithm(flight)) {
         acts |= FLIGHT;
     }
-    let by = reasons.time.difference.value;
     if in_direction(-logarithm(&reasons.time)) {
-        let mut parts: Vec<&(TimePart, Quantity)> = op.parts.iter().collect();
-        parts.retain(|(_, it)| {
-            let own = it.difference.value;
-            it.differs() && (own > 0.0) == slower && own.abs() >= MIN_SHARE * by.abs()
-        });
-        parts.sort_by(|(_, one), (_, other)| {
-            other
-                .difference
-                .value
-                .abs()
-                .total_cmp(&one.difference.value.abs())
-        });
-        reasons.noise = parts.is_empty();
-        let named = parts.iter().enumerate().filter(|(place, (_, it))| {
-            *place == 0 || *place == 1 && it.difference.value.abs() >= MIN_SECOND * by.abs()
-        });
-        reasons.most = named
-            .map(|(_, (part, it))| (*part, it.difference.value))
+        let by = reasons.time.difference.value;
+        let parts = op.parts.iter().filter(|(_, it)| grew(it, by));
+        let mut parts: Vec<(TimePart, f64)> = parts
+            .map(|(part, it)| (*part, it.difference.value))
             .collect();
-        acts |= parts
-            .iter()
-            .fold(0, |acts, (part, _)| acts | acts::changed_by(*part));
+        parts.sort_by(|(_, one), (_, other)| other.abs().total_cmp(&one.abs()));
+        reasons.noise = parts.is_empty();
+        let parts_act = parts.iter().map(|(part, _)| acts::changed_by(*part));
+        acts |= parts_act.fold(0, |all, own| all | own);
+        parts.truncate(2);
+        if parts
+            .get(1)
+            .is_some_and(|(_, own)| own.abs() < MIN_SECOND * by.abs())
+        {
+            parts.pop();
+        }
+        reasons.most = parts;
     }
     // CPU time of the workers limits the rate where they hardly sleep; a wait for a CPU delays completions.
     let limited = reasons.worker_limited.0 || reasons.worker_limited.1;
-    for (part, it) in beside.iter().filter(|(part, _)| *part != TimePart::Unknown) {
-        let waits = *part == TimePart::CpuWait;
-        let own = it.difference.value;
-        let whole = it.sides.0.max(it.sides.1);
-        if it.differs()
-            && (own > 0.0) == slower
-            && own.abs() >= MIN_SHARE * whole
-            && (limited || waits)
-        {
+    for (part, it) in beside {
+        let counts = match part {
+            TimePart::Asleep => false,
+            TimePart::CpuWait => true,
+            _ => limited,
+        };
+        if counts && grew(it, it.sides.0.max(it.sides.1)) {
             acts |= acts::changed_by(*part);
         }
     }
     reasons.causes = causes::causes(acts, slower, facts, series);
 }
 
-/// Whether the metric is a rate, or the completion of a fixed amount of work, rather than a latency.
-fn is_rate(metric: &Metric) -> bool {
-    metric.unit != Unit::Nanos || metric.name == Metric::COMPLETION
-}
-
 /// What is not known, and what would provide it.
 fn lacking(sides: &Sides) -> Vec<String> {
     let form = Form::of(sides.all());
-    let all = || sides.all();
-    let simulated = all().any(|it| it.simulated);
-    let several = all().any(|it| !it.one_at_a_time);
+    let any = |is: fn(&Costs) -> bool| sides.all().any(is);
+    let every = |is: fn(&Costs) -> bool| sides.all().all(is);
+    let simulated = any(|it| it.simulated);
+    let overlap: f64 = sides.all().map(|it| split(it, form).overlap).sum();
+    let time: f64 = sides.all().map(Costs::whole_ns).sum();
+    let one_sided = any(|it| it.syncs.0 > 0.0) && !every(|it| it.syncs.0 > 0.0);
     let missing = [
         (
-            !simulated && all().any(|it| it.cpu_ns.is_none()),
+            !simulated && any(|it| it.cpu_ns.is_none()),
             "CPU time of the workers: the trials are too short",
+        ),
+        (
+            one_sided && every(|it| it.one_at_a_time && it.cpu_ns.is_some()),
+            "CPU time of an op alone: only one side has syncs, and there it includes their CPU time",
+        ),
+        (
+            overlap > MIN_OVERLAP * time,
+            "whether an op waited for a CPU or for the device: both overlap; stop other processes",
         ),
         (
             !form.devices,
             "device counters: a side is not on block devices, or the host does not count them",
         ),
         (
-            !simulated && all().any(|it| it.others.is_none()),
+            !simulated && any(|it| it.others.is_none()),
             "I/O of other processes: not sampled, or the trials are shorter than a sample (`--sample-every 100ms`)",
         ),
         (
-            form.devices && several && !form.traced && !simulated,
+            form.devices && any(|it| !it.one_at_a_time) && !form.traced && !simulated,
             "queue and device apart: `--trace block`",
         ),
         (
@@ -486,3 +344,6 @@ fn lacking(sides: &Sides) -> Vec<String> {
     let missing = missing.into_iter().filter(|(is, _)| *is);
     missing.map(|(_, text)| text.to_owned()).collect()
 }
+
+/// A smaller share of the time of an op in which a wait for a CPU and requests overlap is not reported.
+const MIN_OVERLAP: f64 = 0.05;

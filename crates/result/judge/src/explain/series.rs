@@ -3,7 +3,7 @@
 use iodyno_model::SeriesUnit::{Bytes, BytesPerSecond, Nanos, Number, Percent};
 use iodyno_model::{Costs, SeriesUnit};
 
-use super::acts::{ABOVE, Acts, CPU, DEVICE, LAYERS, SERVER, SYNC, WAIT};
+use super::acts::{ABOVE, Acts, CPU, DEVICE, LAYERS, SERVER, STORAGE, SYNC, WAIT};
 
 /// A series.
 pub(super) struct Series {
@@ -36,18 +36,16 @@ macro_rules! series {
 
 /// All of them; candidates for a cause in this order. A larger value makes ops slower.
 pub(super) const SERIES: &[Series] = series! {
-    host "io_limit": Percent, "use of the control group's I/O limit", acts ABOVE | LAYERS | DEVICE | SYNC, least 10.0,
+    host "io_limit": Percent, "use of the control group's I/O limit", acts STORAGE, least 10.0,
         |it| Some(it.io_limit? * 100.0);
     host "cpu_quota": Percent, "periods in which the CPU quota was used up", acts WAIT | ABOVE, least 5.0,
         |it| Some(it.cpu_quota? * 100.0);
     host "memory_limit": Number, "times that the group's memory limit was met, per op", acts DEVICE | ABOVE | CPU,
         least 0.001, |it| it.memory_limit;
     host "dirty_throttled": Percent, "time in which writers were throttled by dirty memory", acts ABOVE | SYNC,
-        least 5.0,
-        |it| Some(it.dirty_throttled? * 100.0);
+        least 5.0, |it| Some(it.dirty_throttled? * 100.0);
     host "other_bytes": BytesPerSecond, "I/O of other processes at the device", acts DEVICE | LAYERS | SYNC,
-        least 262144.0,
-        other_bytes;
+        least 262144.0, |it| Some(it.others_at_devices()?.iter().sum::<f64>() * it.rate());
     host "stolen_cpus": Number, "CPUs that the hypervisor took", acts CPU | WAIT | ABOVE, least 0.1,
         |it| Some(it.other_cpus?.1);
     // Interrupts, and threads of the kernel that do the work of a device, need a CPU as well.
@@ -69,9 +67,9 @@ pub(super) const SERIES: &[Series] = series! {
         |it| Some(it.lowest?.requests[0]);
     work "device_read_bytes": Bytes, "bytes read from the device", acts DEVICE | LAYERS | ABOVE, least 64.0,
         |it| Some(it.lowest?.bytes[0]);
-    work "device_writes": Number, "write requests at the device", acts DEVICE | LAYERS | ABOVE | SYNC, least 0.01,
+    work "device_writes": Number, "write requests at the device", acts STORAGE, least 0.01,
         |it| Some(it.lowest?.requests[1]);
-    work "device_written_bytes": Bytes, "bytes written to the device", acts DEVICE | LAYERS | ABOVE | SYNC, least 64.0,
+    work "device_written_bytes": Bytes, "bytes written to the device", acts STORAGE, least 64.0,
         |it| Some(it.lowest?.bytes[1]);
     work "device_discards": Number, "discards at the device", acts DEVICE | LAYERS, least 0.01,
         |it| Some(it.lowest?.requests[2]);
@@ -86,9 +84,3 @@ pub(super) const SERIES: &[Series] = series! {
     work "switches": Number, "context switches of the worker", acts 0, least 0.0, |it| it.cpu_ns.map(|_| it.switches);
     work "syncs": Number, "syncs", acts 0, least 0.0, |it| Some(it.syncs.0);
 };
-
-/// Bytes per second.
-fn other_bytes(costs: &Costs) -> Option<f64> {
-    let bytes: f64 = costs.others_at_devices()?.iter().sum();
-    Some(bytes * costs.ops / costs.seconds)
-}

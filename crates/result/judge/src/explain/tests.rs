@@ -1,11 +1,14 @@
 //! Explanations of made-up trials.
 
+use proptest::prelude::{any, prop, prop_assert, prop_compose, proptest};
+
 use iodyno_model::{
     Cause, Certainty, Costs, DeviceCosts, Explained, Explanation, FactClass, Metric, Observation,
     Question, Reasons, SeriesKind, Stack, StackOf, TimePart, Verdict,
 };
 
 use super::explain;
+use super::stack::{Form, Timed, split, worker};
 use crate::testing::observations::{fact, figure, imported, observation, rounds};
 use crate::testing::telemetry::{Recording, recording};
 
@@ -16,7 +19,6 @@ fn reads() -> Costs {
         requests: [1.0, 0.0, 0.0, 0.0],
         bytes: [4096.0, 0.0, 0.0],
         ns: [80_000.0, 0.0, 0.0, 0.0],
-        in_flight: 0.8,
         ..DeviceCosts::default()
     };
     Costs {
@@ -104,6 +106,10 @@ fn explained(baseline: &Costs, candidate: &Costs) -> Reasons {
     of(&sides(baseline, candidate)).reasons.unwrap()
 }
 
+fn of_sides(baseline: &Costs, candidate: &Costs) -> Explained {
+    of(&sides(baseline, candidate))
+}
+
 /// The part that is named first.
 fn first(reasons: &Reasons) -> Option<TimePart> {
     reasons.most.first().map(|(part, _)| *part)
@@ -122,7 +128,7 @@ fn micros(stack: &Stack, part: TimePart) -> (i64, i64) {
 fn names(causes: &[Cause]) -> Vec<&str> {
     fn name(cause: &Cause) -> &str {
         match cause {
-            Cause::Fact { name, .. } => name,
+            Cause::Fact(fact) => &fact.name,
             Cause::Series(quantity) => quantity.name,
         }
     }
@@ -419,7 +425,7 @@ fn facts_are_candidates_only_if_they_act_on_a_part_that_changed() {
     }
     let found = of(&(trials, costs));
     // Another fact than the target's differs.
-    assert!(matches!(found.verdict, Verdict::NotComparable { .. }));
+    assert!(matches!(found.of.verdict, Verdict::NotComparable { .. }));
     assert_eq!(names(&found.reasons.unwrap().causes), ["delay.read"]);
 }
 
@@ -459,6 +465,101 @@ fn series_are_candidates_in_the_direction_of_the_part_and_facts_that_are_clear_c
 }
 
 #[test]
+fn options_of_a_layer_are_under_test_and_other_facts_of_one_side_are_not() {
+    let (mut trials, costs) = sides(&reads(), &slow_device());
+    for trial in &mut trials {
+        if trial.dimension(Observation::CONFIGURATION) == "b" {
+            trial.facts = vec![
+                fact(FactClass::Target, "write cache", "write through"),
+                fact(FactClass::Target, "delay.read", "3.00 ms"),
+            ];
+        }
+    }
+    let under_test = |question: &Question| -> Vec<(String, bool)> {
+        let found = explain("test", &trials, &costs, question).unwrap();
+        let causes = found.comparisons[0].reasons.clone().unwrap().causes;
+        let fact = |cause| match cause {
+            Cause::Fact(fact) => Some((fact.name, fact.axis)),
+            Cause::Series(_) => None,
+        };
+        causes.into_iter().filter_map(fact).collect()
+    };
+    let own = |axis| {
+        vec![
+            ("delay.read".to_owned(), axis),
+            ("write cache".to_owned(), false),
+        ]
+    };
+    assert_eq!(under_test(&Question::default()), own(true));
+}
+
+#[test]
+fn what_the_device_does_for_other_processes_is_uncertain() {
+    let with_others = |costs: Costs, bytes: f64| Costs {
+        others: Some([bytes, 0.0]),
+        ..with_device(costs, |device| device.bytes[0] = 4096.0 + bytes)
+    };
+    let found = explained(
+        &with_others(reads(), 0.0),
+        &with_others(slow_device(), 65_536.0),
+    );
+    let (part, device) = &found.stacks[0].parts[0];
+    assert_eq!(*part, TimePart::Device);
+    // 16 of 17 bytes are those of others: more than the difference.
+    assert_eq!(device.uncertain.0, 0.0);
+    assert!((device.uncertain.1 / device.sides.1 - 16.0 / 17.0).abs() < 1e-9);
+    assert_eq!(device.certainty, Certainty::Likely);
+    adds_up(&found.stacks[0]);
+}
+
+#[test]
+fn a_wait_for_a_cpu_while_the_device_works_is_uncertain() {
+    let busy = Costs {
+        delay_ns: Some(300_000.0),
+        ..with_device(reads(), |device| device.ns[0] = 200_000.0).taking(400_000.0)
+    };
+    // Of 400 µs, the worker computes for 10 and waits for a CPU for 300; the device has a request for 200.
+    let split = split(&busy, Form::of(std::iter::once(&busy)));
+    let of = |part| {
+        let mut own = split.op.iter();
+        let own = own.find(|it| it.part == part).unwrap();
+        (own.ns, own.uncertain)
+    };
+    assert_eq!(of(TimePart::Device), (90_000.0, 110_000.0));
+    assert_eq!(of(TimePart::CpuWait), (300_000.0, 110_000.0));
+    assert_eq!(split.overlap, 110_000.0);
+    let found = of_sides(&reads(), &busy);
+    let note = "whether an op waited for a CPU or for the device";
+    assert!(
+        found.lacking.iter().any(|it| it.starts_with(note)),
+        "{:?}",
+        found.lacking
+    );
+    assert!(
+        !of_sides(&reads(), &slow_device())
+            .lacking
+            .iter()
+            .any(|it| it.starts_with(note))
+    );
+}
+
+#[test]
+fn syncs_of_one_side_are_the_reason_why_the_cpu_time_of_an_op_is_not_known() {
+    let synced = Costs {
+        syncs: (1.0, 50_000.0),
+        ..reads()
+    }
+    .taking(100_000.0);
+    let why = "CPU time of an op alone: only one side has syncs";
+    let has = |found: &Explained| found.lacking.iter().any(|it| it.starts_with(why));
+    let one = of_sides(&reads(), &synced);
+    assert!(has(&one), "{:?}", one.lacking);
+    // The worker has its CPU time on both sides.
+    assert_eq!(one.reasons.unwrap().worker.len(), 4);
+    assert!(!has(&of_sides(&synced, &synced)));
+}
+
+#[test]
 fn exchanged_sides_have_the_opposite_differences_and_the_same_parts() {
     let mut slower = slow_device();
     slower.cpu_ns = Some((3_000.0, 20_000.0));
@@ -480,7 +581,7 @@ fn exchanged_sides_have_the_opposite_differences_and_the_same_parts() {
 #[test]
 fn equal_sides_have_nothing_to_explain() {
     let found = of(&sides(&reads(), &reads()));
-    assert!(!found.decided());
+    assert!(!found.of.decided());
     let reasons = found.reasons.unwrap();
     assert!(reasons.most.is_empty() && reasons.causes.is_empty() && !reasons.noise);
 }
@@ -743,7 +844,6 @@ fn simulated_disks_have_queue_and_service_times_and_moves() {
     let lowest = costs.lowest.unwrap();
     assert!((lowest.requests[0] - 2.0).abs() < 1e-9);
     assert!((lowest.busiest - 6.0 / 4.5).abs() < 1e-9);
-    assert!((lowest.in_flight - 1.8).abs() < 1e-9);
     let (queue, service) = costs.traced.unwrap()[0];
     assert!((queue * ops - 9e9).abs() < 1.0 && (service * ops - 9e9).abs() < 1.0);
     assert!((costs.moves.unwrap() - 0.5).abs() < 0.01);
@@ -791,13 +891,26 @@ fn a_family_has_the_part_of_most_members_and_their_times_together() {
         panic!("{found:#?}");
     };
     assert_eq!(
-        (family.row.as_slice(), family.members.len()),
+        (family.of.row.as_slice(), family.members.len()),
         (&["f".to_owned()][..], 3)
     );
     assert_eq!(family.most, Some((TimePart::Device, 2)));
     let stack = family.stack.as_ref().unwrap();
     adds_up(stack);
-    assert_eq!(micros(stack, TimePart::Device), (242, 564));
+    // Geometric means, like the ratio of the family: 100 µs of each member, and 260, 200 and 260 µs.
+    let (one, other) = stack.whole.sides;
+    let ratio = family.of.ratio.unwrap().value;
+    assert!(
+        (one / other / ratio - 1.0).abs() < 0.005,
+        "{one} {other} {ratio}"
+    );
+    // The device has 92, 40 and 92 % of the latter.
+    let (_, device) = &stack.parts[0];
+    let share = device.sides.1 / stack.whole.sides.1;
+    assert!(
+        (share - (0.923 + 0.4 + 0.923) / 3.0).abs() < 0.001,
+        "{share}"
+    );
     assert!(found.comparisons.iter().all(|it| family.has(it)));
 }
 
@@ -832,4 +945,61 @@ fn series_that_change_in_few_rounds_are_not_named() {
         "{:?}",
         found.causes
     );
+}
+
+prop_compose! {
+    fn devices()(
+        low in prop::array::uniform4(0.0..1e6_f64),
+        top in prop::array::uniform4(0.0..1e6_f64),
+        layered in any::<bool>(),
+    ) -> (DeviceCosts, DeviceCosts) {
+        let device = |ns| DeviceCosts { ns, ..DeviceCosts::default() };
+        (device(low), device(if layered { top } else { low }))
+    }
+}
+
+prop_compose! {
+    fn costs()(
+        times in prop::array::uniform6(0.0..1e6_f64),
+        waits in prop::array::uniform4(0.0..1e6_f64),
+        traced in prop::option::of(prop::array::uniform4((0.0..1e6_f64, 0.0..1e6_f64))),
+        devices in prop::option::of(devices()),
+        (one, cpu, syncs, simulated) in any::<(bool, bool, bool, bool)>(),
+    ) -> Costs {
+        let [op_ns, beyond, user, kernel, delay, sync] = times;
+        Costs {
+            op_ns,
+            worker_ns: op_ns + beyond,
+            one_at_a_time: one,
+            cpu_ns: cpu.then_some((user, kernel)),
+            delay_ns: cpu.then_some(delay),
+            syncs: if syncs { (0.5, sync) } else { (0.0, 0.0) },
+            waits_for: waits,
+            lowest: devices.map(|it| it.0),
+            top: devices.map(|it| it.1),
+            traced,
+            simulated,
+            ..Costs::default()
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn parts_add_up_to_the_whole_and_none_is_negative(costs in costs()) {
+        let form = Form::of(std::iter::once(&costs));
+        let split = split(&costs, form);
+        let sum = |parts: &[Timed]| parts.iter().map(|it| it.ns).sum::<f64>();
+        prop_assert!((sum(&split.op) - costs.whole_ns()).abs() < 1e-3, "{:?}", split.op);
+        let all = split.op.iter().chain(&split.syncs).chain(&split.background);
+        for it in all {
+            prop_assert!(it.ns >= -1e-6 && it.uncertain >= 0.0, "{it:?}");
+        }
+        if costs.syncs.0 > 0.0 {
+            prop_assert!((sum(&split.syncs) * costs.syncs.0 - costs.syncs.1).abs() < 1e-3);
+        }
+        if let Some(worker) = worker(&costs) {
+            prop_assert!((worker.iter().sum::<f64>() - costs.worker_ns).abs() < 1e-3);
+        }
+    }
 }

@@ -8,7 +8,8 @@
 //! the burst credit is used up, or the device limits itself.
 
 use iodyno_model::{
-    DeviceUse, Finding, FindingKind, Part, Point, Regime, Sample, SeriesKind, SeriesShape, Weight,
+    DeviceUse, Finding, FindingKind, Part, Point, Regime, Sample, SeriesKind, SeriesShape,
+    Telemetry, Weight,
 };
 use iodyno_units::{Bytes, Nanos};
 
@@ -235,14 +236,37 @@ const LIMITED: [(&str, &str, &str); 4] = [
 ];
 
 fn limits_set(evidence: &Evidence) -> Vec<Finding> {
-    let samples = evidence.telemetry.of(SeriesKind::Cgroup);
-    let rows = samples.flat_map(|(shape, _)| &shape.subjects);
-    let subjects = distinct(rows.map(|row| row.name.as_str()));
+    let subjects = limited(&evidence.telemetry);
     let each = subjects.iter().flat_map(|subject| {
         let found = LIMITED.iter();
         found.filter_map(|limited| limit_reached(evidence, subject, *limited))
     });
     each.collect()
+}
+
+/// The devices of the control group.
+fn limited(telemetry: &Telemetry) -> Vec<&str> {
+    let samples = telemetry.of(SeriesKind::Cgroup);
+    let rows = samples.flat_map(|(shape, _)| &shape.subjects);
+    distinct(rows.map(|row| row.name.as_str()))
+}
+
+/// The largest share of a limit of the control group that was used on one of these devices; 0 without limits, `None` if
+/// they were not sampled.
+pub(crate) fn limit_used(telemetry: &Telemetry, devices: &[&str]) -> Option<f64> {
+    let mut own = limited(telemetry);
+    own.retain(|subject| devices.contains(subject));
+    let each = own.iter().flat_map(|subject| {
+        LIMITED.iter().map(move |(count, limit, _)| {
+            let samples = telemetry.of(SeriesKind::Cgroup);
+            let samples =
+                samples.filter_map(|(shape, sample)| allowed(shape, sample, subject, count, limit));
+            let all = total(samples);
+            all.done / all.allowed
+        })
+    });
+    let known = each.filter(|share| share.is_finite());
+    (!own.is_empty()).then(|| known.fold(0.0, f64::max))
 }
 
 /// A limit is an upper bound: with a mean this close to it, the device was capped nearly all the time. In single
@@ -258,11 +282,11 @@ fn limit_reached(
     }
     let at_limit: Vec<&Allowed> = samples.iter().filter(|sample| sample.at_limit()).collect();
     let most = at_limit.len() as f64 * 100.0 >= MAX_PERCENT * samples.len() as f64;
-    let all = total(samples.iter());
+    let all = total(samples.iter().copied());
     let (capped, when) = match (all.at_limit(), most) {
         (true, _) => (all, String::new()),
         (false, true) => (
-            total(at_limit.iter().copied()),
+            total(at_limit.iter().map(|it| **it)),
             format!(" in {} of {} samples", at_limit.len(), samples.len()),
         ),
         (false, false) => return None,
@@ -332,7 +356,7 @@ impl Allowed {
     }
 }
 
-fn total<'a>(samples: impl Iterator<Item = &'a Allowed>) -> Allowed {
+fn total(samples: impl Iterator<Item = Allowed>) -> Allowed {
     samples.fold(Allowed::default(), |sum, sample| Allowed {
         done: sum.done + sample.done,
         allowed: sum.allowed + sample.allowed,

@@ -1,6 +1,6 @@
 //! Memory pressure during the measurement, and writers that were throttled because of dirty pages.
 
-use iodyno_model::{Finding, FindingKind, Job, SeriesKind, Weight};
+use iodyno_model::{Finding, FindingKind, Job, SeriesKind, Telemetry, Weight};
 use iodyno_units::Bytes;
 
 use super::{Evidence, during, finding, remedied};
@@ -153,10 +153,7 @@ fn throttled(evidence: &Evidence) -> Option<Finding> {
         return None;
     }
     let (mut samples, mut above, mut most, mut limit) = (0u32, 0u32, 0u64, 0u64);
-    for (shape, sample) in evidence.telemetry.of(SeriesKind::Memory) {
-        let Some((dirty, middle)) = View::of(shape, sample).find_map(|row| dirty(&row)) else {
-            continue;
-        };
+    for (dirty, middle) in dirty_samples(&evidence.telemetry) {
         samples += 1;
         above += u32::from(dirty > middle);
         if dirty > most {
@@ -206,8 +203,14 @@ fn throttled(evidence: &Evidence) -> Option<Finding> {
     Some(during(found, spans_ns))
 }
 
+/// The same of each sample.
+pub(crate) fn dirty_samples(telemetry: &Telemetry) -> impl Iterator<Item = (u64, u64)> {
+    let samples = telemetry.of(SeriesKind::Memory);
+    samples.filter_map(|(shape, sample)| View::of(shape, sample).find_map(|row| dirty(&row)))
+}
+
 /// Bytes that are dirty or in write-back, and the number of bytes from which writers wait.
-pub(crate) fn dirty(row: &View) -> Option<(u64, u64)> {
+fn dirty(row: &View) -> Option<(u64, u64)> {
     let dirty = sum([row.count("dirty")?, row.count("writeback")?]);
     let (background, limit) = (row.count("dirty_background")?, row.count("dirty_limit")?);
     (limit > 0).then(|| (dirty, background.midpoint(limit)))

@@ -34,9 +34,10 @@ use iodyno_model::{
     Trial, Weight, Workload,
 };
 
+pub(crate) use cap::limit_used;
 pub(crate) use host::{FAST_SOURCES, STEAL_PERCENT};
 pub(crate) use interrupts::on_one_cpu;
-pub(crate) use memory::dirty;
+pub(crate) use memory::dirty_samples;
 
 use crate::observe::ByNode;
 use crate::series::{measured, totals};

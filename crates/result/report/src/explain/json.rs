@@ -1,13 +1,11 @@
 //! An explanation as JSON. The first key is `schema`; keys are only added within its number.
 
-use std::collections::BTreeMap;
-
 use iodyno_model::{
-    Cause, Contradiction, Explained, ExplainedFamily, Explanation, Quantity, Reasons, Stack,
-    StackOf, TimePart,
+    Cause, Difference, Explained, ExplainedFamily, Explanation, Quantity, Reasons, Stack, StackOf,
+    TimePart,
 };
 
-use super::words::{certainty, headline, of_family};
+use super::words::{headline, of_family};
 use crate::compare::{EstimatedView, metric_unit, verdict_tag};
 use crate::json::{list, object, print};
 
@@ -23,43 +21,33 @@ object!(Document<'a>(it in &'a Explanation) {
     comparisons: list(&it.comparisons, ComparisonView),
     // Families of workloads, whose members are among the comparisons.
     families: list(&it.families, FamilyView),
-    // Statements of imported write-ups that their own figures contradict.
-    contradictions: list(&it.contradictions, ContradictionView),
 });
 
 object!(FamilyView<'a>(it in &'a ExplainedFamily) {
-    row: it.row,
-    baseline: it.columns.0,
-    candidate: it.columns.1,
-    metric: it.metric.name,
-    speed: it.ratio.as_ref().map(EstimatedView),
-    verdict: verdict_tag(&it.verdict),
+    row: it.of.row,
+    baseline: it.of.columns.0,
+    candidate: it.of.columns.1,
+    metric: it.of.metric.name,
+    speed: it.of.ratio.as_ref().map(EstimatedView),
+    verdict: verdict_tag(&it.of.verdict),
     headline: of_family(it),
     // Rows of the members.
     members: it.members,
-    // One op of each member, added up.
+    // Geometric means over the members, with the mean shares of the parts.
     stack: it.stack.as_ref().map(StackView),
     most: it.most.map(|(part, _)| part.name()),
     most_in_members: it.most.map(|(_, count)| count),
     candidate_causes: list(&it.causes, CauseView),
 });
 
-object!(ContradictionView<'a>(it in &'a Contradiction) {
-    source: it.at.source,
-    line: it.at.line,
-    statement: it.statement,
-    against_line: it.against.line,
-    shown: it.shown,
-});
-
 object!(ComparisonView<'a>(it in &'a Explained) {
-    row: it.row,
-    baseline: it.columns.0,
-    candidate: it.columns.1,
-    metric: it.metric.name,
-    unit: metric_unit(&it.metric.unit),
-    speed: it.ratio.as_ref().map(EstimatedView),
-    verdict: verdict_tag(&it.verdict),
+    row: it.of.row,
+    baseline: it.of.columns.0,
+    candidate: it.of.columns.1,
+    metric: it.of.metric.name,
+    unit: metric_unit(&it.of.metric.unit),
+    speed: it.of.ratio.as_ref().map(EstimatedView),
+    verdict: verdict_tag(&it.of.verdict),
     n: it.n,
     // Little's law, the parts of the time, and candidate causes, in words.
     headline: headline(it),
@@ -120,21 +108,25 @@ object!(QuantityView<'a>(it in &'a Quantity) {
     baseline: it.sides.0,
     candidate: it.sides.1,
     difference: EstimatedView(&it.difference),
-    certainty: certainty(it.certainty),
+    certainty: it.certainty.name(),
+    // Of a part, on both sides: how much of it may belong to other parts or processes.
+    uncertain [opt]: &Some(it.uncertain).filter(|it| *it != (0.0, 0.0)),
 });
 
 object!(CauseView<'a>(it in &'a Cause) {
     fact [opt]: &match it {
-        Cause::Fact { name, values, axis } => Some(BTreeMap::from([
-            ("name", name.clone()),
-            ("baseline", values.0.clone()),
-            ("candidate", values.1.clone()),
-            ("under_test", axis.to_string()),
-        ])),
+        Cause::Fact(fact) => Some(FactView(fact)),
         Cause::Series(_) => None,
     },
     series [opt]: &match it {
         Cause::Series(quantity) => Some(QuantityView(quantity)),
-        Cause::Fact { .. } => None,
+        Cause::Fact(_) => None,
     },
+});
+
+object!(FactView<'a>(it in &'a Difference) {
+    name: it.name,
+    baseline: it.values.0,
+    candidate: it.values.1,
+    under_test: it.axis,
 });

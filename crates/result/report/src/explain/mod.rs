@@ -10,20 +10,20 @@ mod json;
 mod tests;
 mod words;
 
+use iodyno_model::ordered::entry;
 use iodyno_model::{
-    Certainty, Explained, ExplainedFamily, Explanation, Limit, Quantity, Reasons, Stack, StackOf,
-    TimePart,
+    Certainty, Explained, ExplainedFamily, Explanation, Quantity, Reasons, SeriesUnit, Stack,
+    StackOf, TimePart,
 };
 
 pub use json::json;
 pub use words::headline;
 
-use crate::compare::contradiction;
+use crate::series::with_unit;
 use crate::style::{Paint, Style, trimmed};
 use crate::table::{Cell, Column, Markup, Table};
 use bars::Bar;
-use iodyno_model::ordered::entry;
-use words::{certainty, difference, with_unit};
+use words::difference;
 
 /// Rows of work for each op, at most; JSON has all.
 const MAX_WORK: usize = 7;
@@ -34,46 +34,31 @@ const MAX_STEPS: usize = 6;
 /// Parts with a smaller share of both sides have no row; JSON has all.
 const NEGLIGIBLE: f64 = 0.0005;
 
+/// A figure of which more than this share of the whole may belong elsewhere has a `~`; JSON has how much.
+const UNCERTAIN: f64 = 0.05;
+
 /// An explanation for the terminal. Ends with a newline.
 pub fn text(explanation: &Explanation, style: Style) -> String {
     let mut text = style.paragraph(&explanation.name, 2, Paint::Strong);
-    for section in sections(explanation) {
+    for section in sections(explanation, Some(style)) {
         text += "\n";
         text += &style.paragraph(&section.title, 2, Paint::Cyan);
         text += &style.paragraph(&section.sentence, 2, None);
-        for block in &section.blocks {
-            text += &block.table(Some(style)).draw(style.columns(), style);
-            text += &bars::lines(&block.bars(), style.columns(), style);
+        for (table, bars) in &section.blocks {
+            text += &table.draw(style.columns(), style);
+            text += &bars::lines(bars, style.columns(), style);
         }
         text += &style.warnings(&section.remarks);
     }
-    let remarks = remarks(explanation);
+    let remarks = not_explained(explanation);
     if !remarks.is_empty() {
         text += "\n";
     }
     text += &style.warnings(&remarks);
-    if explanation.comparisons.is_empty() && explanation.contradictions.is_empty() {
+    if explanation.comparisons.is_empty() {
         text += &style.paragraph("nothing to explain", 0, Paint::Yellow);
     }
     trimmed(&style.plain(&text))
-}
-
-/// What limits each row of repeated trials; empty without rows. Ends with a newline.
-pub fn limits(rows: &[(String, Limit)], style: Style) -> String {
-    if rows.is_empty() {
-        return String::new();
-    }
-    let named = rows.len() > 1;
-    let name = named.then(|| Column::left(""));
-    let mut table = Table::new(
-        name.into_iter()
-            .chain([Column::left("limited by").wrap(24)]),
-    );
-    for (row, limit) in rows {
-        let name = named.then(|| row.clone());
-        table.row(name.into_iter().chain([words::limited_by(limit)]));
-    }
-    table.draw(style.columns(), style)
 }
 
 /// The same in markup. Ends with a newline.
@@ -82,19 +67,16 @@ pub fn markup(explanation: &Explanation, markup: Markup) -> String {
         return markup.block(&text(explanation, Style::default()));
     }
     let mut page = Vec::new();
-    for section in sections(explanation) {
+    for section in sections(explanation, None) {
         let title = markup.strong(&markup.escape(&section.title));
         page.push(markup.paragraph(&[title, markup.escape(&section.sentence)]));
-        for block in &section.blocks {
-            let bars = block.bars();
-            if !bars.is_empty() {
-                page.push(bars::svg(&bars));
-            }
-            page.push(block.table(None).markup(markup));
+        for (table, bars) in &section.blocks {
+            page.extend((!bars.is_empty()).then(|| bars::svg(bars)));
+            page.push(table.markup(markup));
         }
         page.extend(markup.list(&section.remarks));
     }
-    page.extend(markup.list(remarks(explanation)));
+    page.extend(markup.list(not_explained(explanation)));
     page.join("\n")
 }
 
@@ -102,121 +84,76 @@ pub fn markup(explanation: &Explanation, markup: Markup) -> String {
 struct Section<'a> {
     title: String,
     sentence: String,
-    blocks: Vec<Block<'a>>,
+    /// Tables, with bars below them.
+    blocks: Vec<(Table, Vec<Bar<'a>>)>,
     remarks: Vec<String>,
 }
 
-/// A table, with bars below it.
-enum Block<'a> {
-    /// The names of the sides, and the stack.
-    Stack((&'a str, &'a str), &'a Stack),
-    /// The time of the workers.
-    Worker((&'a str, &'a str), &'a [(TimePart, Quantity)]),
-    /// Work for each op.
-    Work((&'a str, &'a str), &'a [Quantity]),
-    /// The members of a family.
-    Members(&'a ExplainedFamily, &'a Explanation),
-}
-
-fn sections(explanation: &Explanation) -> Vec<Section<'_>> {
-    let families = explanation.families.iter().map(|family| Section {
-        title: words::family_title(family),
-        sentence: words::of_family(family),
-        blocks: {
-            let stack = family.stack.as_ref();
-            let stack = stack.map(|stack| Block::Stack(names(&family.columns), stack));
-            stack
-                .into_iter()
-                .chain([Block::Members(family, explanation)])
-                .collect()
-        },
-        remarks: Vec::new(),
+/// `style`: tables have the characters of the bars.
+fn sections(explanation: &Explanation, style: Option<Style>) -> Vec<Section<'_>> {
+    let families = explanation.families.iter().map(|family| {
+        let stack = family.stack.as_ref();
+        let stack = stack.map(|stack| stack_block(&family.of.columns, stack, style));
+        let members = (members(family, explanation), Vec::new());
+        Section {
+            title: words::title(&family.of, family.members.len()),
+            sentence: words::of_family(family),
+            blocks: stack.into_iter().chain([members]).collect(),
+            remarks: Vec::new(),
+        }
     });
     // Members of a family are in its table, except if only one comparison was asked for.
     let alone = explanation.comparisons.iter();
     let alone = alone.filter(|it| !explanation.families.iter().any(|family| family.has(it)));
-    let alone = alone.filter(|it| it.reasons.is_ok());
-    let alone = alone.map(|it| Section {
-        title: words::title(it),
-        sentence: words::headline(it),
-        blocks: it
-            .reasons
-            .as_ref()
-            .map_or(Vec::new(), |reasons| blocks(it, reasons)),
-        remarks: match it.lacking.is_empty() {
-            true => Vec::new(),
-            false => vec![format!("not known: {}", it.lacking.join("; "))],
-        },
+    let alone = alone.filter_map(|it| {
+        let reasons = it.reasons.as_ref().ok()?;
+        let lacking = it.lacking.join("; ");
+        Some(Section {
+            title: words::title(&it.of, 0),
+            sentence: words::headline(it),
+            blocks: blocks(&it.of.columns, reasons, style),
+            remarks: match lacking.is_empty() {
+                true => Vec::new(),
+                false => vec![format!("not known: {lacking}")],
+            },
+        })
     });
     families.chain(alone).collect()
 }
 
-fn names(columns: &(String, String)) -> (&str, &str) {
-    (&columns.0, &columns.1)
-}
-
-fn blocks<'a>(explained: &'a Explained, reasons: &'a Reasons) -> Vec<Block<'a>> {
-    let names = names(&explained.columns);
-    let mut blocks: Vec<Block> = Vec::new();
-    blocks.extend(
-        reasons
-            .stacks
-            .iter()
-            .map(|stack| Block::Stack(names, stack)),
-    );
+fn blocks<'a>(
+    names: &'a (String, String),
+    reasons: &'a Reasons,
+    style: Option<Style>,
+) -> Vec<(Table, Vec<Bar<'a>>)> {
+    let stacks = reasons.stacks.iter();
+    let mut blocks: Vec<_> = stacks.map(|it| stack_block(names, it, style)).collect();
     if !words::is_fine(reasons) && !reasons.worker.is_empty() {
-        blocks.insert(1, Block::Worker(names, &reasons.worker));
+        blocks.insert(1, (worker_table(names, &reasons.worker, style), Vec::new()));
     }
     if !reasons.work.is_empty() {
-        blocks.push(Block::Work(names, &reasons.work));
+        blocks.push((work_table(names, &reasons.work), Vec::new()));
     }
     blocks
 }
 
-/// Comparisons without an explanation, by the reason, and contradicted statements.
-fn remarks(explanation: &Explanation) -> Vec<String> {
-    let mut without: Vec<(&String, Vec<String>)> = Vec::new();
+/// Comparisons without an explanation, by the reason.
+fn not_explained(explanation: &Explanation) -> Vec<String> {
+    let mut without: Vec<(&String, Vec<&Explained>)> = Vec::new();
     for it in &explanation.comparisons {
         if let Err(why) = &it.reasons {
-            entry(&mut without, why).push(words::title(it));
+            entry(&mut without, why).push(it);
         }
     }
-    let without = without
-        .into_iter()
-        .map(|(why, titles)| match titles.as_slice() {
-            [one] => format!("{one}; not explained: {why}"),
-            several => format!("{} comparisons are not explained: {why}", several.len()),
-        });
-    without
-        .chain(explanation.contradictions.iter().map(contradiction))
-        .collect()
-}
-
-impl<'a> Block<'a> {
-    /// `style`: with the characters of the bars.
-    fn table(&self, style: Option<Style>) -> Table {
-        match self {
-            Block::Stack(names, stack) => stack_table(*names, stack, style),
-            Block::Worker(names, parts) => worker_table(*names, parts, style),
-            Block::Work(names, work) => work_table(*names, work),
-            Block::Members(family, explanation) => members(family, explanation),
-        }
-    }
-
-    fn bars(&self) -> Vec<Bar<'a>> {
-        match self {
-            Block::Stack(names, stack)
-                if !matches!(stack.of, StackOf::Cycle | StackOf::Background) =>
-            {
-                bars::of_sides(*names, &stack.parts).into()
-            }
-            _ => Vec::new(),
-        }
-    }
+    let remark = |(why, all): (&String, Vec<&Explained>)| match all.as_slice() {
+        [one] => format!("{}; not explained: {why}", words::title(&one.of, 0)),
+        several => format!("{} comparisons are not explained: {why}", several.len()),
+    };
+    without.into_iter().map(remark).collect()
 }
 
 /// The columns of a table of quantities.
-fn columns(head: impl Into<String>, (one, other): (&str, &str)) -> [Column; 5] {
+fn columns(head: impl Into<String>, (one, other): &(String, String)) -> [Column; 5] {
     [
         Column::left(head).wrap(20),
         Column::right(one).end(8),
@@ -226,28 +163,38 @@ fn columns(head: impl Into<String>, (one, other): (&str, &str)) -> [Column; 5] {
     ]
 }
 
-fn row(name: String, quantity: &Quantity) -> Vec<Cell> {
-    let paint = match quantity.certainty {
-        Certainty::Certain => None,
-        Certainty::Likely | Certainty::NotDecided => Some(Paint::Dim),
+/// A quantity, with `~` where more of it is uncertain than a share of the whole.
+fn row(name: String, quantity: &Quantity, whole: &Quantity) -> Vec<Cell> {
+    let paint = (quantity.certainty < Certainty::Certain).then_some(Paint::Dim);
+    let figure = |value: f64, uncertain: f64, whole: f64| -> Cell {
+        let about = if uncertain > UNCERTAIN * whole {
+            "~"
+        } else {
+            ""
+        };
+        format!("{about}{}", with_unit(value, quantity.unit)).into()
     };
     vec![
         name.into(),
-        with_unit(quantity.sides.0, quantity.unit).into(),
-        with_unit(quantity.sides.1, quantity.unit).into(),
+        figure(quantity.sides.0, quantity.uncertain.0, whole.sides.0),
+        figure(quantity.sides.1, quantity.uncertain.1, whole.sides.1),
         Cell::painted(difference(quantity), paint),
-        Cell::painted(certainty(quantity.certainty), paint),
+        Cell::painted(quantity.certainty.name(), paint),
     ]
 }
 
-fn stack_table(names: (&str, &str), stack: &Stack, style: Option<Style>) -> Table {
+fn stack_block<'a>(
+    names: &'a (String, String),
+    stack: &Stack,
+    style: Option<Style>,
+) -> (Table, Vec<Bar<'a>>) {
     let head = match &stack.of {
         StackOf::Op => "time of an op".to_owned(),
         StackOf::Job(name) => format!("time of an op of {name}"),
         StackOf::Sync((one, other)) if one == other => {
             format!(
                 "time of a sync ({} per op)",
-                with_unit(*one, iodyno_model::SeriesUnit::Number)
+                with_unit(*one, SeriesUnit::Number)
             )
         }
         StackOf::Sync(_) => "time of a sync".to_owned(),
@@ -255,99 +202,79 @@ fn stack_table(names: (&str, &str), stack: &Stack, style: Option<Style>) -> Tabl
         StackOf::Background => "device in the background".to_owned(),
     };
     let mut table = Table::new(columns(head, names));
-    let marked = |part: TimePart, name: &str| match (style, part) {
-        (Some(_), TimePart::Step(_)) | (None, _) => name.to_owned(),
-        (Some(_), _) if matches!(stack.of, StackOf::Background) => name.to_owned(),
-        (Some(style), part) => format!("{} {name}", bars::mark(part, style)),
-    };
     let mut parts: Vec<&(TimePart, Quantity)> = stack.parts.iter().collect();
-    if matches!(stack.of, StackOf::Cycle) {
+    if stack.of == StackOf::Cycle {
         let longest = |it: &Quantity| it.sides.0.max(it.sides.1);
         parts.sort_by(|(_, one), (_, other)| longest(other).total_cmp(&longest(one)));
         parts.truncate(MAX_STEPS);
     }
-    let some = |it: &Quantity| {
+    let drawn = !matches!(stack.of, StackOf::Cycle | StackOf::Background);
+    for (part, it) in &parts {
         let (one, other) = stack.whole.sides;
-        it.sides.0 >= NEGLIGIBLE * one || it.sides.1 >= NEGLIGIBLE * other
-    };
-    for (part, quantity) in parts.iter().filter(|(_, it)| some(it)) {
-        table.row(row(marked(*part, &quantity.words), quantity));
+        if it.sides.0 >= NEGLIGIBLE * one || it.sides.1 >= NEGLIGIBLE * other {
+            let name = match style.filter(|_| drawn) {
+                Some(style) => format!("{} {}", bars::mark(*part, style), it.words),
+                None => it.words.clone(),
+            };
+            table.row(row(name, it, &stack.whole));
+        }
     }
     if parts.len() > 1 {
-        table.row(row(stack.whole.words.clone(), &stack.whole));
+        table.row(row(stack.whole.words.clone(), &stack.whole, &stack.whole));
     }
-    table
+    let bars = if drawn {
+        bars::of_sides(names, stack).into()
+    } else {
+        Vec::new()
+    };
+    (table, bars)
 }
 
 fn worker_table(
-    (one, other): (&str, &str),
+    (one, other): &(String, String),
     parts: &[(TimePart, Quantity)],
     style: Option<Style>,
 ) -> Table {
     let heads = parts.iter().map(|(part, _)| {
-        let mark = style.map_or(String::new(), |style| {
-            format!("{} ", bars::mark(*part, style))
-        });
-        Column::right(format!("{mark}{}", worker_words(*part)))
+        let words = match part {
+            TimePart::KernelCpu => "kernel",
+            TimePart::UserCpu => "user",
+            part => part.words(),
+        };
+        Column::right(match style {
+            Some(style) => format!("{} {words}", bars::mark(*part, style)),
+            None => words.to_owned(),
+        })
     });
+    let name = [Column::left("worker").end(16)].into_iter();
     let bar = style.map(|_| Column::left(""));
-    let mut table = Table::new(
-        [Column::left("worker").end(16)]
-            .into_iter()
-            .chain(heads)
-            .chain(bar),
-    );
-    for (name, place) in [(one, 0), (other, 1)] {
-        let share = |quantity: &Quantity| [quantity.sides.0, quantity.sides.1][place];
-        let mut cells = vec![name.to_owned()];
-        cells.extend(parts.iter().map(|(_, it)| format!("{:.0} %", share(it))));
-        if let Some(style) = style {
-            cells.push(worker_bar(
-                parts.iter().map(|(part, it)| (*part, share(it))),
-                style,
-            ));
-        }
-        table.row(cells);
+    let mut table = Table::new(name.chain(heads).chain(bar));
+    let share: [fn(&Quantity) -> f64; 2] = [|it| it.sides.0, |it| it.sides.1];
+    for (name, share) in [one, other].into_iter().zip(share) {
+        let shares = parts.iter().map(|(part, it)| (*part, share(it)));
+        let shares: Vec<(TimePart, f64)> = shares.collect();
+        let cells = shares.iter().map(|(_, share)| format!("{share:.0} %"));
+        // Twenty characters for 100 %.
+        let bar = style.map(|style| bars::characters(&shares, 0.2, style));
+        table.row([name.clone()].into_iter().chain(cells).chain(bar));
     }
     table
 }
 
-fn worker_words(part: TimePart) -> &'static str {
-    match part {
-        TimePart::KernelCpu => "kernel",
-        TimePart::UserCpu => "user",
-        TimePart::Unknown => "asleep",
-        part => part.words(),
-    }
-}
-
-/// A bar of twenty characters for 100 %.
-fn worker_bar(parts: impl Iterator<Item = (TimePart, f64)>, style: Style) -> String {
-    let (mut text, mut sum) = (String::new(), 0.0);
-    for (part, share) in parts {
-        sum += share;
-        let drawn = text.chars().count();
-        let until = ((sum / 5.0).round() as usize).max(drawn);
-        text.extend(std::iter::repeat_n(bars::mark(part, style), until - drawn));
-    }
-    text
-}
-
-fn work_table(names: (&str, &str), work: &[Quantity]) -> Table {
+fn work_table(names: &(String, String), work: &[Quantity]) -> Table {
     let mut table = Table::new(columns("work per op", names));
     // What differs comes first.
     let mut rows: Vec<&Quantity> = work.iter().collect();
     rows.sort_by_key(|quantity| std::cmp::Reverse(quantity.certainty));
-    rows.truncate(MAX_WORK);
-    for quantity in rows {
-        table.row(row(quantity.words.clone(), quantity));
+    for quantity in rows.into_iter().take(MAX_WORK) {
+        table.row(row(quantity.words.clone(), quantity, quantity));
     }
     table
 }
 
 /// The members of a family.
 fn members(family: &ExplainedFamily, explanation: &Explanation) -> Table {
-    let (baseline, candidate) = &family.columns;
+    let (baseline, candidate) = &family.of.columns;
     let mut table = Table::new([
         Column::left("workload").end(20),
         Column::left("speed"),
@@ -356,19 +283,20 @@ fn members(family: &ExplainedFamily, explanation: &Explanation) -> Table {
         Column::left("mostly").wrap(12),
     ]);
     for member in explanation.comparisons.iter().filter(|it| family.has(it)) {
-        let time = |of: fn(&(f64, f64)) -> f64| match &member.reasons {
-            Ok(reasons) => with_unit(of(&reasons.time.sides), reasons.time.unit),
-            Err(_) => String::new(),
+        let (one, other, most) = match &member.reasons {
+            Ok(reasons) => {
+                let time = |ns| with_unit(ns, reasons.time.unit);
+                let most = reasons.most.first().map_or("", |(part, _)| part.words());
+                (time(reasons.time.sides.0), time(reasons.time.sides.1), most)
+            }
+            Err(_) => (String::new(), String::new(), "not explained"),
         };
-        let most = match &member.reasons {
-            Ok(reasons) => reasons.most.first().map_or("", |(part, _)| part.words()),
-            Err(_) => "not explained",
-        };
+        let name = words::member(family, member);
         table.row([
-            words::member(family, member),
-            words::speed(member),
-            time(|sides| sides.0),
-            time(|sides| sides.1),
+            name,
+            words::outcome(&member.of),
+            one,
+            other,
             most.to_owned(),
         ]);
     }
@@ -380,25 +308,26 @@ const MAX_REASONS: usize = 6;
 
 /// A line for each decided comparison, printed below the verdicts; empty without any. Each ends with a newline.
 pub fn reasons(explanation: &Explanation, style: Style) -> String {
+    // `iodyno explain` reports what is undecided.
     let families = explanation.families.iter();
     let families: Vec<&ExplainedFamily> = families
-        .filter(|it| it.most.is_some() && it.decided())
+        .filter(|it| it.most.is_some() && it.of.decided())
         .collect();
-    // `iodyno explain` reports what is undecided.
-    let own = explanation
-        .comparisons
-        .iter()
-        .filter(|it| it.reasons.is_ok() && it.decided());
+    let own = explanation.comparisons.iter();
+    let own = own.filter(|it| it.reasons.is_ok() && it.of.decided());
     let own = own.filter(|it| !families.iter().any(|family| family.has(it)));
-    let of_families = families.iter().map(|family| words::family_line(family));
-    let lines: Vec<String> = of_families.chain(own.map(words::line)).collect();
-    let mut text = String::new();
-    for line in lines.iter().take(MAX_REASONS) {
-        text += &style.paragraph(line, 2, None);
-    }
+    let own = own.map(|it| words::with_row(&it.of.row, &headline(it)));
+    let of_families = families
+        .iter()
+        .map(|it| words::with_row(&it.of.row, &words::of_family(it)));
+    let mut lines: Vec<String> = of_families.chain(own).collect();
     if lines.len() > MAX_REASONS {
-        let more = format!("why: {} more: `iodyno explain`", lines.len() - MAX_REASONS);
-        text += &style.paragraph(&more, 2, None);
+        let more = format!("{} more: `iodyno explain`", lines.len() - MAX_REASONS);
+        lines.truncate(MAX_REASONS);
+        lines.push(more);
     }
-    style.plain(&text)
+    let lines = lines
+        .iter()
+        .map(|line| style.paragraph(&format!("why: {line}"), 2, None));
+    style.plain(&lines.collect::<String>())
 }

@@ -1,8 +1,9 @@
 //! Explanations that are made up.
 
 use iodyno_model::{
-    Cause, Certainty, Estimated, Explained, ExplainedFamily, Explanation, Metric, Pairing,
-    Quantity, Reasons, SeriesUnit, Stack, StackOf, TimePart, Verdict,
+    Cause, Certainty, ComparedSides, Difference, Estimated, Explained, ExplainedFamily,
+    Explanation, FactClass, Metric, Pairing, Quantity, Reasons, SeriesUnit, Stack, StackOf,
+    TimePart, Verdict,
 };
 
 use super::{headline, json, markup, reasons, text};
@@ -26,6 +27,7 @@ fn quantity(name: &'static str, words: &str, unit: SeriesUnit, sides: (f64, f64)
         sides,
         difference: estimated(sides.1 - sides.0),
         certainty: Certainty::Certain,
+        uncertain: (0.0, 0.0),
     }
 }
 
@@ -47,11 +49,12 @@ fn stack(of: StackOf, parts: Vec<(TimePart, Quantity)>) -> Stack {
 }
 
 fn fact(name: &str, one: &str, other: &str) -> Cause {
-    Cause::Fact {
+    Cause::Fact(Difference {
         name: name.to_owned(),
+        class: FactClass::Target,
         values: (one.to_owned(), other.to_owned()),
         axis: true,
-    }
+    })
 }
 
 /// Little's law of ops in flight, with one stack.
@@ -91,7 +94,7 @@ fn depth() -> Reasons {
             share(TimePart::KernelCpu, (10.0, 30.0)),
             share(TimePart::UserCpu, (5.0, 10.0)),
             share(TimePart::CpuWait, (0.0, 10.0)),
-            share(TimePart::Unknown, (85.0, 50.0)),
+            share(TimePart::Asleep, (85.0, 50.0)),
         ],
         work: vec![
             quantity(
@@ -139,6 +142,17 @@ fn slow_device() -> Reasons {
     }
 }
 
+fn sides(row: &str, ratio: f64, verdict: Verdict) -> ComparedSides {
+    ComparedSides {
+        row: vec![row.to_owned()],
+        columns: ("ext4".to_owned(), "zfs <b>".to_owned()),
+        metric: Metric::iops(Metric::IOPS),
+        ratio: Some(estimated(ratio)),
+        by_numbers: verdict.clone(),
+        verdict,
+    }
+}
+
 fn explained(ratio: f64, reasons: Reasons) -> Explained {
     let verdict = if ratio > 1.0 {
         Verdict::Faster
@@ -146,12 +160,7 @@ fn explained(ratio: f64, reasons: Reasons) -> Explained {
         Verdict::Slower
     };
     Explained {
-        row: vec!["randread".to_owned()],
-        columns: ("ext4".to_owned(), "zfs <b>".to_owned()),
-        metric: Metric::iops(Metric::IOPS),
-        ratio: Some(estimated(ratio)),
-        by_numbers: verdict.clone(),
-        verdict,
+        of: sides("randread", ratio, verdict),
         pairing: Pairing::Paired,
         n: 12,
         reasons: Ok(reasons),
@@ -161,7 +170,6 @@ fn explained(ratio: f64, reasons: Reasons) -> Explained {
 
 fn explanation(comparisons: Vec<Explained>) -> Explanation {
     Explanation {
-        contradictions: Vec::new(),
         name: "test, run 1".to_owned(),
         comparisons,
         families: Vec::new(),
@@ -248,7 +256,7 @@ fn a_given_rate_and_a_latency_leave_only_the_time_of_an_op() {
     let mut open = slow_device();
     open.rate_given = true;
     let mut it = explained(0.5, open);
-    it.metric = Metric::time("read.p99");
+    it.of.metric = Metric::time("read.p99");
     let expected = "zfs <b> is 0.500× by read.p99: the rate is given, and the mean time of an op is 2.6 × as long (100 → 260 µs), \
                     mostly at the device (+160 µs)";
     assert!(headline(&it).starts_with(expected), "{}", headline(&it));
@@ -392,8 +400,27 @@ fn json_has_all_numbers_and_parts_add_up() {
         .map(|it| it["quantity"]["candidate"].as_f64().unwrap())
         .sum();
     assert_eq!(sum, stack["whole"]["candidate"].as_f64().unwrap());
-    assert_eq!(reasons["candidate_causes"][0]["fact"]["name"], "delay.read");
+    let fact = &reasons["candidate_causes"][0]["fact"];
+    assert_eq!(fact["name"], "delay.read");
+    assert_eq!(fact["under_test"], true);
     assert_eq!(stack["parts"][0]["quantity"]["certainty"], "certain");
+}
+
+#[test]
+fn uncertain_figures_are_marked_in_text_and_given_in_json() {
+    let mut all = one();
+    let reasons = all.comparisons[0].reasons.as_mut().unwrap();
+    // 40 of 260 µs are many, 4 are few.
+    reasons.stacks[0].parts[0].1.uncertain = (4_000.0, 40_000.0);
+    let text = text(&all, style(80));
+    let device = text.lines().find(|line| line.starts_with("█ device "));
+    let figures = "80.0 µs  ~240 µs";
+    assert!(device.is_some_and(|line| line.contains(figures)), "{text}");
+    let document: serde_json::Value = serde_json::from_str(&json(&all)).unwrap();
+    let parts = &document["comparisons"][0]["reasons"]["stacks"][0]["parts"];
+    let uncertain = |place: usize| &parts[place]["quantity"]["uncertain"];
+    assert_eq!(uncertain(0), &serde_json::json!([4000.0, 40000.0]));
+    assert!(uncertain(1).is_null());
 }
 
 #[test]
@@ -417,18 +444,13 @@ fn long_values_of_a_cause_begin_where_they_differ() {
 /// A family of three workloads, two of which are slower at the device.
 fn family() -> Explanation {
     let member = |name: &str| Explained {
-        row: vec![name.to_owned()],
+        of: sides(name, 0.38, Verdict::Slower),
         ..explained(0.38, slow_device())
     };
     let mut all = explanation(vec![member("one"), member("two"), member("three")]);
     all.families = vec![ExplainedFamily {
-        row: vec!["psync".to_owned()],
-        columns: ("ext4".to_owned(), "zfs <b>".to_owned()),
-        metric: Metric::iops(Metric::IOPS),
-        ratio: Some(estimated(0.4)),
-        verdict: Verdict::Slower,
-        by_numbers: Verdict::Slower,
-        members: all.comparisons.iter().map(|it| it.row.clone()).collect(),
+        of: sides("psync", 0.4, Verdict::Slower),
+        members: all.comparisons.iter().map(|it| it.of.row.clone()).collect(),
         stack: Some(slow_device().stacks.remove(0)),
         most: Some((TimePart::Device, 2)),
         causes: vec![fact("delay.read", "none", "3.00 ms")],
@@ -476,7 +498,7 @@ fn comparisons_without_numbers_are_remarks_by_their_reason() {
 #[test]
 fn undecided_comparisons_are_not_told_as_results() {
     let mut all = one();
-    all.comparisons[0].verdict = Verdict::inconclusive(None);
+    all.comparisons[0].of.verdict = Verdict::inconclusive(None);
     let found = text(&all, style(300));
     assert!(
         found.contains("\nundecided after 12 rounds: 0.380× so far\n"),
@@ -484,11 +506,11 @@ fn undecided_comparisons_are_not_told_as_results() {
     );
     assert_eq!(reasons(&all, style(200)), "");
     // What is not comparable is a result if its numbers decide.
-    all.comparisons[0].verdict = Verdict::NotComparable {
+    all.comparisons[0].of.verdict = Verdict::NotComparable {
         reasons: vec!["differing cpus_allowed".to_owned()],
     };
     assert!(reasons(&all, style(300)).contains("zfs <b> is 0.380×: each op"));
-    all.comparisons[0].by_numbers = Verdict::Equivalent;
+    all.comparisons[0].of.by_numbers = Verdict::Equivalent;
     assert!(text(&all, style(300)).contains("\nno difference to explain\n"));
 }
 

@@ -19,9 +19,9 @@ pub use csv::{csv, raw_csv};
 pub(crate) use jobs::seconds;
 pub use jobs::{jobs_csv, jobs_csv_head};
 pub use json::json;
-pub(crate) use scale::Scale;
 #[cfg(feature = "charts")]
 pub(crate) use scale::{BYTES, NANOS, largest_below};
+pub(crate) use scale::{Scale, with_unit};
 pub use table::text;
 
 /// The relation of a trial's clock to its steps and to the wall clock.

@@ -96,6 +96,21 @@ pub(crate) fn largest_below(units: &[(&'static str, f64)], value: f64) -> (&'sta
     found.or(units.first()).copied().unwrap_or(("", 1.0))
 }
 
+/// `12.3 µs`.
+pub(crate) fn with_unit(value: f64, unit: SeriesUnit) -> String {
+    let scale = Scale::of(unit, value);
+    let text = match (unit, value != 0.0 && value.abs() < 0.1) {
+        // No column is so narrow that it cuts it.
+        (SeriesUnit::Number, true) if value.abs() < 0.001 => format!("{value:.1e}"),
+        (SeriesUnit::Number, true) => significant(value).to_string(),
+        _ => scale.draw(Some(value)),
+    };
+    match scale.unit {
+        "" => text,
+        unit => format!("{text} {unit}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

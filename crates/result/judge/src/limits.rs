@@ -3,10 +3,9 @@
 use iodyno_model::ordered::entry;
 use iodyno_model::{Costs, Limit, Observation, Question, TimePart};
 
-use super::MIN_ASLEEP;
-use super::difference::mean;
-use super::stack::{Form, split, worker};
 use crate::compare::chosen;
+use crate::explain::MIN_ASLEEP;
+use crate::explain::stack::{Form, split, worker};
 use crate::result::row_name;
 
 /// The limit of each row of repeated trials, by the row's name. `costs` has those of each observation, in the same
@@ -17,11 +16,10 @@ pub fn limits(
     question: &Question,
 ) -> Vec<(String, Limit)> {
     let mut rows: Vec<(String, Vec<&Costs>)> = Vec::new();
-    let known = observations.iter().zip(costs);
-    for (trial, costs) in
-        known.filter(|(trial, _)| trial.unusable.is_none() && chosen(trial, question))
-    {
-        entry(&mut rows, row_name(trial, question)).extend(costs);
+    for (trial, costs) in observations.iter().zip(costs) {
+        if trial.unusable.is_none() && chosen(trial, question) {
+            entry(&mut rows, row_name(trial, question)).extend(costs);
+        }
     }
     let rows = rows.into_iter();
     rows.filter_map(|(name, costs)| Some((name, limit(&costs)?)))
@@ -30,42 +28,38 @@ pub fn limits(
 
 /// The limit of some trials of the same work.
 fn limit(trials: &[&Costs]) -> Option<Limit> {
-    let over =
-        |of: &dyn Fn(&Costs) -> f64| mean(&trials.iter().map(|it| of(it)).collect::<Vec<f64>>());
+    let over = |of: &dyn Fn(&Costs) -> f64| {
+        trials.iter().map(|it| of(it)).sum::<f64>() / trials.len() as f64
+    };
     let form = Form::of(trials.iter().copied());
     let time_ns = over(&Costs::whole_ns);
     if trials.is_empty() || time_ns <= 0.0 {
         return None;
     }
     let mut parts: Vec<(TimePart, f64)> = Vec::new();
-    for trial in trials {
-        for (part, ns) in split(trial, form).op {
-            *entry(&mut parts, part) += ns / trials.len() as f64;
-        }
+    for own in trials.iter().flat_map(|it| split(it, form).op) {
+        *entry(&mut parts, own.part) += own.ns / trials.len() as f64;
     }
-    let (part, ns) = parts
+    let largest = parts
         .into_iter()
-        .max_by(|one, other| one.1.total_cmp(&other.1))?;
-    let known = trials.iter().all(|it| worker(it).is_some());
-    let polls = trials.iter().any(|it| it.polls);
-    let share = |of: &[TimePart]| {
-        over(&|costs| {
-            let own = worker(costs)
-                .into_iter()
-                .flatten()
-                .filter(|(part, _)| of.contains(part));
-            100.0 * own.map(|(_, ns)| ns).sum::<f64>() / costs.worker_ns
+        .max_by(|(_, one), (_, other)| one.total_cmp(other));
+    let (part, ns) = largest?;
+    let known = trials.iter().all(|it| worker(it).is_some() && !it.polls);
+    let percent = |places: &[usize]| {
+        over(&|it| {
+            let own = worker(it).unwrap_or_default();
+            places.iter().map(|place| 100.0 * own[*place]).sum::<f64>() / it.worker_ns
         })
     };
-    let cpu = share(&[TimePart::KernelCpu, TimePart::UserCpu]);
-    let wait = share(&[TimePart::CpuWait]);
+    let (cpu, wait) = (percent(&[0, 1]), percent(&[2]));
     Some(Limit {
         time_ns,
-        in_flight: over(&|it| it.whole_ns() / 1e9 * it.ops / it.seconds),
+        in_flight: over(&Costs::in_flight),
         part,
         share: ns / time_ns,
-        worker: (known && !polls && cpu + wait > 100.0 - MIN_ASLEEP).then_some((cpu, wait)),
+        worker: (known && cpu + wait > 100.0 - MIN_ASLEEP).then_some((cpu, wait)),
         rate_given: trials.iter().all(|it| it.scheduled),
+        overlap: over(&|it| split(it, form).overlap) / time_ns,
     })
 }
 
@@ -76,7 +70,7 @@ mod tests {
     use super::*;
 
     /// One op of 100 µs at a time, of which `device_ns` at the device; the worker uses the CPU for `cpu_ns` of it.
-    fn costs(device_ns: f64, cpu_ns: f64) -> Costs {
+    fn one_op(device_ns: f64, cpu_ns: f64) -> Costs {
         let device = DeviceCosts {
             ns: [device_ns, 0.0, 0.0, 0.0],
             ..DeviceCosts::default()
@@ -98,19 +92,33 @@ mod tests {
 
     #[test]
     fn the_largest_part_of_the_time_of_an_op_is_the_limit() {
-        let found = limit(&[&costs(7e4, 2e4), &costs(8e4, 1e4)]).unwrap();
+        let found = limit(&[&one_op(7e4, 2e4), &one_op(8e4, 1e4)]).unwrap();
         assert_eq!((found.part, found.worker), (TimePart::Device, None));
         assert!((found.share - 0.75).abs() < 1e-9, "{found:?}");
         assert!((found.in_flight - 1.0).abs() < 1e-9, "{found:?}");
-        let found = limit(&[&costs(1e4, 6e4)]).unwrap();
+        let found = limit(&[&one_op(1e4, 6e4)]).unwrap();
         assert_eq!((found.part, found.worker), (TimePart::KernelCpu, None));
     }
 
     #[test]
     fn a_worker_that_hardly_sleeps_is_the_limit() {
-        let found = limit(&[&costs(1e3, 9.8e4)]).unwrap();
+        let found = limit(&[&one_op(1e3, 9.8e4)]).unwrap();
         let (cpu, wait) = found.worker.unwrap();
         assert!((cpu - 98.0).abs() < 1e-9 && wait == 0.0, "{found:?}");
+    }
+
+    #[test]
+    fn the_device_can_work_while_a_worker_waits_for_a_cpu() {
+        let starved = Costs {
+            delay_ns: Some(9.4e4),
+            ..one_op(5e4, 2e3)
+        };
+        let found = limit(&[&starved]).unwrap();
+        assert!(
+            found.worker.is_some_and(|(_, wait)| wait > 90.0),
+            "{found:?}"
+        );
+        assert!((found.overlap - 0.46).abs() < 1e-9, "{found:?}");
     }
 
     #[test]
