@@ -104,6 +104,11 @@ pub(crate) fn plan(
     };
     iodyno_secrets::mask_values(std::mem::take(&mut experiment.secrets).into_iter());
     context.connect(&experiment.nodes, args.nodes.node_binary.as_deref())?;
+    if !args.server.is_empty() {
+        let message = "`--server` is for job files: an experiment has its own targets";
+        let hint = "set `target = \"virtiofs on FOLDER\"` and `virtiofs.server` in a configuration";
+        faults.push(Diagnostic::error(message).hint(hint));
+    }
     let mut flags = with_settings(args.experiment.clone(), &mut experiment);
     let paths = with_targets(&mut experiment, &flags, &args.only, context, &mut faults)?;
     if !args.only.is_empty() {
@@ -127,6 +132,7 @@ pub(crate) fn plan(
         probe: experiment.probe,
         table: experiment.table,
         question: Question {
+            words: experiment.question,
             metric_where: metric_where.collect(),
             ..Question::default()
         },

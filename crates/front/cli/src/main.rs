@@ -29,6 +29,7 @@ mod rounds;
 mod schedule;
 mod screen;
 mod selection;
+mod servers;
 mod signals;
 mod targets;
 mod terminal;

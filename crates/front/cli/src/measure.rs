@@ -77,7 +77,11 @@ pub(crate) fn measure(
         false => {
             if let Some(judged) = &verdict {
                 let style = context.style_out();
-                write_out(result_text(judged, &ComparisonFormat::default(), style) + "\n")?;
+                let shown = ComparisonFormat {
+                    verbose: context.verbose > 0,
+                    ..ComparisonFormat::default()
+                };
+                write_out(result_text(judged, &shown, style) + "\n")?;
                 // The verdict does not depend on it.
                 match why(judged, &ended_run, store, style) {
                     Ok(why) if why.is_empty() => {}

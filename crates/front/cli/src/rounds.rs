@@ -84,6 +84,7 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
     let first = sides.first().filter(|_| is_axis).cloned();
     let question = Question {
         baseline: args.baseline.clone().or(first),
+        words: plan.question.words.clone(),
         defines: plan.question.defines,
         columns,
         rows,

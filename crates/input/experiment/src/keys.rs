@@ -179,6 +179,7 @@ pub(crate) const MATRIX: [Key; 3] = [
 pub(crate) const FILE: &[Key] = &[
     key("name", TEXT, "Name of the run in lists.").default("the name of the file"),
     key("about", TEXT, "What the experiment is about."),
+    key("question", TEXT, "The question that it answers; a run prints it above the answer."),
     key("baseline", TEXT, "The configuration that the others are compared with; with one configuration, the workload; with `compare`, one of its values.").default("the first"),
     key("compare", TEXT, "What is compared: `configuration`, `workload` or an axis; with an axis, its values, for each combination of the other axes.").default("configurations; with one, workloads"),
     key("rounds", Kind::Count(1, MAX_ROUNDS), "Number of rounds: trials of each configuration and workload; with `stop`, the maximum.").default("the smallest number that can decide, at least 10"),

@@ -29,6 +29,7 @@ pub use page::{keys, reference_markdown};
 pub use read::{Context, is_experiment, read};
 pub use ready::{READY_MADE, ReadyMade};
 pub use schema::schema;
+pub use workloads::no_client;
 
 /// An experiment: the parts of a plan, and the settings of the file. `None` means the default.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +38,8 @@ pub struct Experiment {
     pub name: String,
     /// What it is about.
     pub about: Option<String>,
+    /// The question that it answers, in the words of its author.
+    pub question: Option<String>,
     /// The configuration, or with one configuration the workload, that the others are compared with.
     pub baseline: Option<String>,
     /// The dimension whose values are compared.

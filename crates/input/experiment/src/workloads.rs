@@ -503,7 +503,7 @@ pub(crate) fn check_clients(
 }
 
 /// Why a job cannot run by this engine of clients in place of its own, and what to do.
-fn no_client(job: &Job, client: EngineKind) -> Option<(String, &'static str)> {
+pub fn no_client(job: &Job, client: EngineKind) -> Option<(String, &'static str)> {
     let others = match client {
         EngineKind::Virtiofs => {
             "use jobs of fio, or the layer `fuse`, whose folder all tools can use"

@@ -7,20 +7,33 @@ use serde::Serialize;
 use crate::json::{list, object, print};
 use crate::style::{Paint, Style, sanitize, width};
 
-/// Each diagnostic with its line and a caret; the last line is their number. Empty for an empty list.
+/// Each diagnostic with its line and a caret; equal ones once, with their other places. The last line is the number of
+/// all. Empty for an empty list.
 pub fn text(diagnostics: &[Diagnostic], style: Style) -> String {
     if diagnostics.is_empty() {
         return String::new();
     }
     let mut text = String::new();
-    for diagnostic in diagnostics {
-        text += &one(diagnostic, style);
+    let same = |one: &Diagnostic, other: &Diagnostic| {
+        (one.severity, &one.message, &one.hint) == (other.severity, &other.message, &other.hint)
+    };
+    for (index, diagnostic) in diagnostics.iter().enumerate() {
+        if diagnostics[..index].iter().any(|it| same(it, diagnostic)) {
+            continue;
+        }
+        let others = diagnostics[index + 1..].iter();
+        let others: Vec<&Diagnostic> = others.filter(|it| same(it, diagnostic)).collect();
+        text += &one(diagnostic, &others, style);
         text += "\n";
     }
     style.plain(&(text + &count(diagnostics) + "\n"))
 }
 
-fn one(diagnostic: &Diagnostic, style: Style) -> String {
+/// Number of places of equal diagnostics that are named, at most.
+const MAX_PLACES: usize = 3;
+
+/// `others`: the equal ones.
+fn one(diagnostic: &Diagnostic, others: &[&Diagnostic], style: Style) -> String {
     let (word, paint) = match diagnostic.severity {
         Severity::Error => ("error", Paint::Red),
         Severity::Warning => ("warning", Paint::Yellow),
@@ -37,6 +50,9 @@ fn one(diagnostic: &Diagnostic, style: Style) -> String {
     if let Some(place) = &diagnostic.place {
         text += &at(place, paint, style);
     }
+    if !others.is_empty() {
+        text += &(wrap(&format!("  {}", elsewhere(others)), 4) + "\n");
+    }
     for line in lines {
         text += &(wrap(&format!("  {}", line.trim()), 4) + "\n");
     }
@@ -44,6 +60,29 @@ fn one(diagnostic: &Diagnostic, style: Style) -> String {
         text += &(wrap(&format!("hint: {hint}"), 6) + "\n");
     }
     text
+}
+
+/// `the same at a.fio:3:1, a.fio:9:1 and 4 more places`, or `5 more times` without places.
+fn elsewhere(others: &[&Diagnostic]) -> String {
+    let places = others.iter().filter_map(|it| it.place.as_ref());
+    let named = places.take(MAX_PLACES).map(|place| {
+        let file = place.file.display();
+        match place.line {
+            0 => file.to_string(),
+            line => format!("{file}:{line}:{}", place.column.max(1)),
+        }
+    });
+    let named: Vec<String> = named.collect();
+    let more = (others.len() - named.len()) as u64;
+    match (named.is_empty(), more) {
+        (true, _) => counted(more, "more time"),
+        (false, 0) => format!("the same at {}", named.join(", ")),
+        (false, more) => format!(
+            "the same at {} and {}",
+            named.join(", "),
+            counted(more, "more place")
+        ),
+    }
 }
 
 /// The place, the line as written and carets below the faulty part.
@@ -182,6 +221,20 @@ mod tests {
     #[test]
     fn names_what_where_and_what_to_do() {
         insta::assert_snapshot!(text(&faults(), Style::default()));
+    }
+
+    #[test]
+    fn equal_faults_are_printed_once_with_their_other_places() {
+        let fault = |line| Diagnostic::error("`4x` is no size").at(place(line, 4, 2, "bs=4x"));
+        let other = Diagnostic::warning("no job is given");
+        let mut faults: Vec<Diagnostic> = [3, 5, 7, 9, 11].map(fault).into();
+        faults.extend([other.clone(), other.clone(), other]);
+        assert_eq!(
+            text(&faults, Style::default()),
+            "error: `4x` is no size\n  at: jobs/oltp.fio:3:4\n  3 | bs=4x\n    |    ^^\n  \
+             the same at jobs/oltp.fio:5:4, jobs/oltp.fio:7:4, jobs/oltp.fio:9:4 and 1 more place\n\n\
+             warning: no job is given\n  2 more times\n\n5 errors, 3 warnings\n"
+        );
     }
 
     #[test]

@@ -165,11 +165,6 @@ pub(crate) fn wrapped(text: &str, indent: usize, columns: usize, break_words: bo
 /// A blank at which lines are not broken. It is a character for private use, which texts do not contain.
 const GLUE: char = '\u{e000}';
 
-/// The text as one word: lines are not broken at its blanks.
-pub(crate) fn unbroken(text: &str) -> String {
-    text.replace(' ', &GLUE.to_string())
-}
-
 /// The text with glue between numbers and their units, within numbers, and around `×`; with `commands` also between
 /// backticks, so that a command can be copied.
 fn glued(text: &str, commands: bool) -> String {

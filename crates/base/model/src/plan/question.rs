@@ -8,6 +8,9 @@ use crate::{FactClass, Observation};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Question {
+    /// The question in the words of its author.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub words: Option<String>,
     /// The dimension that the columns compare.
     pub columns: String,
     /// Whether the columns were inferred from the trials and not asked for. Then only the targets of configurations
@@ -80,6 +83,7 @@ fn is_one(number: &usize) -> bool {
 impl Default for Question {
     fn default() -> Question {
         Question {
+            words: None,
             columns: Observation::CONFIGURATION.to_owned(),
             inferred: false,
             defines: None,

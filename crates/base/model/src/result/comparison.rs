@@ -30,8 +30,30 @@ pub struct Side {
     pub left_out: Vec<String>,
     /// The regimes of the first trial that has several.
     pub regimes: Vec<Regime>,
-    /// Flags of its trials as text, each once: served by a cache, capped, saturated, not steady.
-    pub flags: Vec<String>,
+    /// Flags of its trials, each once: served by a cache, capped, saturated, not steady.
+    pub flags: Vec<SideFlag>,
+}
+
+/// A flag of trials of a side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SideFlag {
+    /// What was found, such as "served by the page cache".
+    pub words: String,
+    /// The number of trials with it.
+    pub trials: u32,
+    /// The number of trials of the side.
+    pub of: u32,
+}
+
+/// `not steady in 2 of 10 trials`, or `not steady` for all of them.
+impl std::fmt::Display for SideFlag {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let SideFlag { words, trials, of } = self;
+        match trials == of {
+            true => f.write_str(words),
+            false => write!(f, "{words} in {trials} of {of} trials"),
+        }
+    }
 }
 
 /// A member of a family.
@@ -181,8 +203,11 @@ pub struct CandidateResult {
     pub differs: Vec<Difference>,
     /// The workloads of a family with their ratios; empty for a single workload.
     pub members: Vec<Member>,
-    /// Remarks, printed as footnotes.
+    /// Notes on how the verdict has to be read, printed as footnotes.
     pub notes: Vec<String>,
+    /// Remarks on the figures, which change nothing about the verdict.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
     /// Where tails are compared at different throughput, the rate at which they can be compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub equal_rate: Option<EqualRate>,

@@ -11,7 +11,8 @@ mod summary;
 
 pub use comparison::{
     AxisCurve, AxisPoint, CandidateResult, ClaimCheck, ComparedRow, Comparison, Difference,
-    EqualRate, Estimated, Member, Pairing, Repeated, SearchAnswer, SearchPoint, Side, Verdict,
+    EqualRate, Estimated, Member, Pairing, Repeated, SearchAnswer, SearchPoint, Side, SideFlag,
+    Verdict,
 };
 pub use examination::{Check, CheckState, FigureColumn, FigureRow, FigureTable};
 pub use history::{

@@ -116,7 +116,7 @@ pub(crate) struct Cli {
     #[arg(hide_env_values = true)]
     pub(crate) store: Option<PathBuf>,
 
-    /// Log what iodyno does to standard error; repeat for more (-vv, -vvv).
+    /// Print every note of a result, and log what iodyno does to standard error; repeat for more (-vv, -vvv).
     ///
     /// IODYNO_LOG selects by crate: `debug`, or `iodyno_runner=trace,iodyno_store=debug`. `-v` takes precedence.
     #[arg(short, long, global = true, help_heading = "Global options", action = ArgAction::Count)]

@@ -32,6 +32,9 @@ Examples:
                                           Run on two hosts at the same instant
   iodyno run job.fio --node a=vm:linux --node b=vm:linux --on disk=/dev/vda
                                           Run in two virtual machines, on a disk of 1 GiB each
+  iodyno run randread --on /data --server old='virtiofsd --socket-path={socket} --shared-dir={folder}' \
+      --server new='iodyno serve fs {folder} --socket {socket}'
+                                          Compare two virtio-fs servers of a folder
   iodyno run --resume last                Continue an interrupted run
   iodyno run --resume last --experiment e.toml
                                           Continue an imported run, with the commands and paths of this file
@@ -76,6 +79,14 @@ pub(crate) struct RunArgs {
     /// these trials run now.
     #[arg(long = "where", value_name = "DIMENSION=PATTERN")]
     pub(crate) only: Vec<String>,
+
+    /// Measure this virtio-fs server of a folder; repeat to compare several.
+    ///
+    /// The command runs in the foreground, with `{socket}` and `{folder}` in place of paths, and the jobs are its
+    /// clients, without a guest. Each server shares a new folder within that of `--on` [default: the current one].
+    /// Needs root.
+    #[arg(long, value_name = "NAME=COMMAND", conflicts_with_all = ["resume", "node"])]
+    pub(crate) server: Vec<String>,
 
     /// Allow overwriting the data on this device, or the disk image in this file.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]

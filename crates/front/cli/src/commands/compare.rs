@@ -69,6 +69,7 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
             Some(UnitChoice::Binary) => BandwidthUnit::Binary,
         },
         mean: args.mean,
+        verbose: context.verbose > 0,
         ..self::shown(&runs)
     };
     let table = match layout {
@@ -565,7 +566,9 @@ fn question(args: &CompareArgs, runs: &[Run], trials: &[Observation]) -> Result<
         true => (default.metrics, default.primary_metrics),
         false => (requested.names, requested.primary),
     };
+    let as_asked = as_default && args.rows.is_empty() && args.only.is_empty();
     Ok(Question {
+        words: default.words.filter(|_| as_asked),
         rows: given(&args.rows, rows),
         inferred: default.inferred && args.cols.is_empty(),
         defines: defined_by(runs, &columns),

@@ -288,8 +288,12 @@ impl Results {
         self.runs.iter().map(Run::name).collect()
     }
 
+    /// A report has everything.
     fn shown(&self) -> ComparisonFormat {
-        shown(&self.runs)
+        ComparisonFormat {
+            verbose: true,
+            ..shown(&self.runs)
+        }
     }
 
     /// The trials that the question of a comparison chooses.

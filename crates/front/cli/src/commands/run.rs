@@ -29,6 +29,7 @@ use crate::rounds::doubts;
 use crate::schedule::schedule;
 use crate::screen::write_out;
 use crate::selection::{select, selected_cells};
+use crate::servers::{no_clients, servers};
 use crate::targets::{FoundPaths, foresee, obstacles};
 use crate::trials::{Drawn, has_figures};
 use crate::vm_nodes::{self, on_guests};
@@ -271,7 +272,10 @@ fn plan(
         };
         // A dry run reports missing paths as a run would.
         let error = |path: &Path| paths.error(path).filter(|_| !experiment.dry_run);
-        let found = configurations(on, &folder, error);
+        let found = match args.server.is_empty() {
+            true => configurations(on, &folder, error),
+            false => servers(&args.server, on, &folder),
+        };
         (nodes, paths, found)
     };
     let configurations = found.unwrap_or_else(|found| {
@@ -287,6 +291,9 @@ fn plan(
     }
     let (mut workloads, found) = read_all(&args.files, &settings, Overrides::default());
     faults.extend(found);
+    if !args.server.is_empty() {
+        faults.extend(no_clients(&workloads, &configurations));
+    }
     if faults.is_empty() {
         faults.extend(select(&mut configurations, &mut workloads, &args.only));
     }

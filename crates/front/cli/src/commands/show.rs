@@ -56,7 +56,7 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> 
             let searches = searches_of(&store, &run)?;
             write_out(run_json(&store, &run, None, searches, Vec::new())?)?;
         }
-        Format::Text => text(&store, &run, context)?,
+        Format::Text => text(&store, &run, &chosen, context)?,
         Format::FioJson => fio(&store, &run, FioForm::Json, context)?,
         Format::FioJsonPlus => fio(&store, &run, FioForm::JsonPlus, context)?,
         Format::FioNormal => fio(&store, &run, FioForm::Normal, context)?,
@@ -79,13 +79,29 @@ fn text_of_import(run: &Run, imported: &Imported, context: &Context) -> Result<E
     Ok(Exit::Fine)
 }
 
-/// Prints trials with the thresholds of their findings.
-fn text(store: &SqliteStore, run: &Run, context: &Context) -> Result<(), Failure> {
-    for stored in &run.trials {
-        let trial = load(store, stored.key, Format::Text.series())?;
-        let (_, workload) = run.plan.cell(stored.key.cell);
-        let table = Drawn::new(workload, &trial).text_in_full(context.style_out());
-        write_out(table + "\n")?;
+/// Prints trials, with the thresholds of the findings of a single one. Of several, each has its number, and a note on the
+/// set-up is printed once.
+fn text(
+    store: &SqliteStore,
+    run: &Run,
+    chosen: &[(u32, TrialKey)],
+    context: &Context,
+) -> Result<(), Failure> {
+    let style = context.style_out();
+    let mut printed = Vec::new();
+    for (number, key) in chosen {
+        let trial = load(store, *key, Format::Text.series())?;
+        let (_, workload) = run.plan.cell(key.cell);
+        let drawn = Drawn::new(workload, &trial);
+        let head = match chosen.len() {
+            1 => String::new(),
+            _ => format!("trial {number}, round {}\n", key.round + 1),
+        };
+        let table = match chosen.len() == 1 || context.verbose > 0 {
+            true => drawn.text_in_full(style),
+            false => drawn.text(&mut printed, style),
+        };
+        write_out(head + &table + "\n")?;
     }
     let searches = searches_of(store, run)?;
     write_out(iodyno_report::compare::searches(

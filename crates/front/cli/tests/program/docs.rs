@@ -216,3 +216,70 @@ fn run_commands(page: &str) -> u32 {
     }
     commands
 }
+
+/// The indented and fenced blocks of a page, each with the number of its first line.
+fn all_blocks(text: &str) -> Vec<(usize, String)> {
+    let mut found: Vec<(usize, String)> = Vec::new();
+    let (mut fenced, mut within) = (false, false);
+    for (number, line) in (1..).zip(text.lines()) {
+        let fence = line.starts_with("```");
+        fenced ^= fence;
+        let own = match line.strip_prefix("    ") {
+            _ if fence => None,
+            _ if fenced => Some(line),
+            // A blank line within an indented block.
+            None if within && line.is_empty() => Some(line),
+            indented => indented,
+        };
+        match (own, found.last_mut()) {
+            (Some(line), Some((_, block))) if within => *block += &format!("{line}\n"),
+            (Some(line), _) => found.push((number, format!("{line}\n"))),
+            (None, _) => {}
+        }
+        within = own.is_some();
+    }
+    found
+}
+
+/// An experiment of a page, with a workload if it has none; `None` for other blocks.
+fn experiment(block: &str) -> Option<String> {
+    let begins = |part: &str| block.starts_with(part).then_some(0);
+    let header = |part: &str| begins(part).or_else(|| Some(block.find(&format!("\n{part}"))? + 1));
+    let parts = [
+        "[params",
+        "[node",
+        "[configuration",
+        "[workload",
+        "[[files",
+        "[[cycle",
+    ];
+    let start = parts.iter().filter_map(|part| header(part)).min()?;
+    // Keys above the first section belong to the experiment, unless they are a script or a path.
+    let keys = block[..start].contains(" = ") && !block.starts_with("#!");
+    let text = if keys { block } else { &block[start..] };
+    let whole = header("[workload").is_some() || header("[[cycle").is_some();
+    Some(match whole {
+        true => text.to_owned(),
+        false => format!("{text}\n[workload.reads]\nfio = {{ rw = \"read\", size = \"1m\" }}\n"),
+    })
+}
+
+#[test]
+fn every_experiment_of_the_pages_is_accepted() {
+    let home = Home::new();
+    let mut checked = 0;
+    for page in [pages(&root(), false), pages(&root().join("docs"), true)].concat() {
+        let text = fs::read_to_string(&page).unwrap();
+        for (line, block) in all_blocks(&text) {
+            let Some(text) = experiment(&block) else {
+                continue;
+            };
+            home.file("example.toml", &text);
+            let done = home.iodyno(&["check", "example.toml"]);
+            let place = format!("{}:{line}", page.display());
+            assert_eq!(done.code, 0, "{place}\n{text}\n{}", done.stderr);
+            checked += 1;
+        }
+    }
+    assert!(checked >= 12, "{checked}");
+}

@@ -55,7 +55,7 @@ fn an_axis_is_compared_within_the_others_and_a_table_closes_the_run() {
         .succeeds()
         .prints("law fast with slow");
     let done = run(&home, &[]).succeeds();
-    let done = done.prints("fast: 2 faster");
+    let done = done.prints("law fast against slow: faster in both.");
     let closing = "IO/s\n    slow    fast\n    IOPS    IOPS\n";
     assert!(done.stdout.contains(closing), "{}", done.stdout);
     home.iodyno(&["compare", "last", "--layout"])
@@ -109,10 +109,16 @@ metric = ["iops"]
     run(&home, &["--dry-run"])
         .succeeds()
         .prints("10 rounds can decide 1 primary comparison");
-    let done = run(&home, &[]).succeeds().prints("16: 1 faster");
+    let done = run(&home, &[])
+        .succeeds()
+        .prints("iodepth 16 is faster than 1: ");
     assert!(!done.stdout.contains("NO DATA"), "{}", done.stdout);
     // The table at the end has no row for it either.
-    let closing = done.stdout.rsplit("16: 1 faster").next().unwrap();
+    let closing = done
+        .stdout
+        .rsplit("iodepth 16 is faster than 1: ")
+        .next()
+        .unwrap();
     assert!(!closing.contains("\nread "), "{closing}");
     for (further, other) in [(&[][..], false), (&["--cols", "workload"], true)] {
         let mut arguments = vec!["compare", "last", "--format", "json"];

@@ -259,3 +259,63 @@ fn the_cpu_time_of_the_server_is_reported_without_its_name() {
     let servers = shown["trials"][0]["servers"].to_string();
     assert!(servers.contains("\"virtiofsd\""), "{servers}");
 }
+
+#[test]
+fn servers_of_the_command_line_are_compared_by_jobs_that_are_their_clients() {
+    let home = Home::new();
+    let own = "iodyno serve fs {folder} --socket {socket}";
+    for (flags, words) in [
+        (
+            vec!["--server", "old"],
+            "`--server old` has no name and command",
+        ),
+        (vec!["--server", "old=serve {folder}"], "`{socket}`"),
+        (
+            vec![
+                "--server",
+                &format!("a={own}"),
+                "--on",
+                "a=.",
+                "--on",
+                "b=.",
+            ],
+            "name one folder",
+        ),
+    ] {
+        let done = home.iodyno(&[&["run", "randread", "--dry-run"], flags.as_slice()].concat());
+        done.exits(2).stderr_has(words);
+    }
+    let (one, other) = (
+        format!("one={own} --dispatch inline"),
+        format!("other={own}"),
+    );
+    let servers = ["--server", &one, "--server", &other];
+    home.iodyno(&[&["run", "create_empty", "--dry-run"], &servers[..]].concat())
+        .exits(2)
+        .stderr_has("`create_empty` cannot use `--server`: only jobs of fio can");
+    if !root() {
+        return skip("only root makes storage");
+    }
+    let size = [
+        "--set",
+        "size=1m",
+        "--set",
+        "runtime=200ms",
+        "--rounds",
+        "1",
+        "--json",
+    ];
+    let run = home.iodyno(&[&["run", "randread", "--on", "."], &servers[..], &size].concat());
+    let run = run.succeeds().json();
+    let trials = run["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 2);
+    for trial in trials {
+        assert_eq!(trial["groups"][0]["engines"][0]["name"], "virtiofs");
+        assert!(
+            trial["totals"]["read"]["ops"].as_u64().unwrap_or(1) > 0,
+            "{trial}"
+        );
+    }
+    let left = std::fs::read_dir(home.work()).unwrap();
+    assert_eq!(left.count(), 0, "folders are removed");
+}

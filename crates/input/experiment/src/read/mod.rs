@@ -97,6 +97,7 @@ impl File<'_, '_, '_> {
                 .or(stem)
                 .unwrap_or_default(),
             about: text(keyed.text("about", report)),
+            question: text(keyed.text("question", report)),
             baseline: text(keyed.text("baseline", report)),
             compare,
             rounds: keyed.count("rounds", report).map(|rounds| rounds as u32),

@@ -294,7 +294,7 @@ pub(super) fn rows(
         }
         cell.notes.extend(prepared.asked.notes.iter().cloned());
         let better = prepared.asked.metric.better;
-        cell.notes
+        cell.remarks
             .extend(of_medians(&built.row.baseline, &cell, better));
         for side in [&built.row.baseline, &cell.side] {
             cell.notes.extend(left_out(side));
@@ -344,6 +344,7 @@ fn without_data(side: Side, level: &Level, margin: f64, why: &str) -> CandidateR
         differs: Vec::new(),
         members: Vec::new(),
         notes: Vec::new(),
+        remarks: Vec::new(),
         equal_rate: None,
     }
 }
@@ -422,7 +423,10 @@ fn decided(
             side.column
         ));
     }
-    notes.extend(remarks(sample, &numbers, &verdict));
+    notes.extend(left_open(sample, &numbers, &verdict));
+    let remarks = equivalence(sample, &numbers, &verdict)
+        .into_iter()
+        .collect();
     CandidateResult {
         side,
         ratio,
@@ -437,43 +441,45 @@ fn decided(
         differs: Vec::new(),
         members: sample.members.clone(),
         notes,
+        remarks,
         equal_rate: None,
     }
 }
 
-/// Adds a remark if the verdict leaves open whether the difference matters.
-fn remarks(sample: &Sample, numbers: &Numbers, verdict: &Verdict) -> Vec<String> {
+/// What the verdict leaves open.
+fn left_open(sample: &Sample, numbers: &Numbers, verdict: &Verdict) -> Vec<String> {
     let mut notes = Vec::new();
     if !sample.positive() {
         notes.push("a value is 0 or less: there is no ratio, ranks alone decide".to_owned());
     } else if numbers.ratio.is_none() {
         notes.push("the ratio is beyond what can be computed: ranks alone decide".to_owned());
     }
-    let margin = iodyno_units::percent(numbers.margin);
-    match verdict {
-        Verdict::Faster | Verdict::Slower if may_be_small(numbers) => {
-            let (what, share) = match numbers.floor > numbers.margin {
-                true => ("noise floor", iodyno_units::percent(numbers.floor)),
-                false => ("margin", margin),
-            };
-            notes.push(format!(
-                "the difference is significant, but may lie within the {what} of ±{share}"
-            ));
-        }
-        Verdict::Equivalent
-            if !within_margin(numbers.ratio.and_then(|r| r.interval), numbers.margin) =>
-        {
-            let level = 1.0 - 2.0 * numbers.share;
-            if let Some((low, high)) = statistics::ratio(sample, level).and_then(|r| r.interval) {
-                notes.push(format!(
-                    "equivalence is tested one-sided: [{low:.3}, {high:.3}] at {} lies within ±{margin}",
-                    iodyno_units::percent(level)
-                ));
-            }
-        }
-        _ => {}
+    if matches!(verdict, Verdict::Faster | Verdict::Slower) && may_be_small(numbers) {
+        let (what, share) = match numbers.floor > numbers.margin {
+            true => ("noise floor", numbers.floor),
+            false => ("margin", numbers.margin),
+        };
+        notes.push(format!(
+            "the difference is significant, but may lie within the {what} of ±{}",
+            iodyno_units::percent(share)
+        ));
     }
     notes
+}
+
+/// The one-sided interval of an equivalence whose printed one exceeds the margin.
+fn equivalence(sample: &Sample, numbers: &Numbers, verdict: &Verdict) -> Option<String> {
+    let printed = numbers.ratio.and_then(|ratio| ratio.interval);
+    if *verdict != Verdict::Equivalent || within_margin(printed, numbers.margin) {
+        return None;
+    }
+    let level = 1.0 - 2.0 * numbers.share;
+    let (low, high) = statistics::ratio(sample, level)?.interval?;
+    Some(format!(
+        "equivalence is tested one-sided: [{low:.3}, {high:.3}] at {} lies within ±{}",
+        iodyno_units::percent(level),
+        iodyno_units::percent(numbers.margin)
+    ))
 }
 
 /// The share by which the quotient of two printed medians may differ from the ratio beside them: about four times what
@@ -512,6 +518,7 @@ fn judge(cell: &mut CandidateResult, sides: Sides, facts: &Facts, question: &Que
     let objections = objections(sides, facts, question, &cell.by_numbers);
     cell.notes.extend(facts.notes.iter().cloned());
     cell.notes.extend(objections.notes);
+    cell.remarks.extend(objections.remarks);
     if !objections.reasons.is_empty() {
         cell.verdict = Verdict::NotComparable {
             reasons: objections.reasons,

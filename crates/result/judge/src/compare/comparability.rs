@@ -35,7 +35,8 @@
 
 use iodyno_model::printable::shell_word;
 use iodyno_model::{
-    Course, Difference, FactClass, FindingKind, Flag, Kind, Observation, Question, Verdict, Weight,
+    Course, Difference, FactClass, FindingKind, Flag, Kind, Observation, Question, SideFlag,
+    Verdict, Weight,
 };
 
 use super::facts::{Facts, differ_in_counts};
@@ -60,14 +61,16 @@ pub(super) struct Objections {
     pub(super) reasons: Vec<String>,
     /// Notes to print with the verdict.
     pub(super) notes: Vec<String>,
+    /// Remarks that do not affect the verdict.
+    pub(super) remarks: Vec<String>,
 }
 
 impl Objections {
-    /// Adds a reason if it affects the verdict, otherwise a note.
+    /// Adds a reason if it affects the verdict, otherwise a remark.
     fn object(&mut self, bears: bool, reason: String) {
         match bears {
             true => self.reasons.push(reason),
-            false => self.notes.push(reason),
+            false => self.remarks.push(reason),
         }
     }
 }
@@ -135,7 +138,7 @@ pub(super) fn objections(
     ] {
         found.notes.extend(regimes_of_finite_work(side, column));
     }
-    found.notes.extend(course_unknown(sides));
+    found.remarks.extend(course_unknown(sides));
     let client_compared = facts
         .differing
         .iter()
@@ -460,9 +463,9 @@ fn reasons_of_its_own(sides: Sides, claims: Claims, found: &mut Objections) {
     }
 }
 
-/// The flags of a side for the table, each once, with the number of trials if not all have it.
-pub(super) fn flags(side: &[&Observation]) -> Vec<String> {
-    let mut found: Vec<(&str, usize)> = Vec::new();
+/// The flags of a side, each once.
+pub(super) fn flags(side: &[&Observation]) -> Vec<SideFlag> {
+    let mut found: Vec<(&str, u32)> = Vec::new();
     for observation in side {
         let warned = observation.flags.iter();
         let mut own: Vec<&str> = warned
@@ -481,12 +484,10 @@ pub(super) fn flags(side: &[&Observation]) -> Vec<String> {
             *entry(&mut found, words) += 1;
         }
     }
-    let all = side.len();
-    found
-        .into_iter()
-        .map(|(words, count)| match count == all {
-            true => words.to_owned(),
-            false => format!("{words} in {count} of {all} trials"),
-        })
-        .collect()
+    let flags = found.into_iter().map(|(words, trials)| SideFlag {
+        words: words.to_owned(),
+        trials,
+        of: side.len() as u32,
+    });
+    flags.collect()
 }

@@ -88,7 +88,7 @@ fn remarks(row: &ComparedRow, cell: &CandidateResult) -> String {
             .map(|text| format!("{}: {text}", side.column))
             .collect()
     };
-    let notes = cell.notes.iter().cloned();
+    let notes = cell.notes.iter().chain(&cell.remarks).cloned();
     let all: Vec<String> = side(&row.baseline)
         .into_iter()
         .chain(side(&cell.side))

@@ -1,6 +1,9 @@
 //! Footnotes of a comparison: the reasons of verdicts, and remarks on the sides.
 
-use iodyno_model::{CandidateResult, ComparedRow, Comparison, Metric, Pairing, Side, Verdict};
+use iodyno_model::{
+    CandidateResult, ComparedRow, Comparison, Metric, Pairing, Side, SideFlag, Verdict,
+};
+use iodyno_units::counted;
 
 use super::figures::{limit, possible_p, ratio};
 use super::words::in_words;
@@ -32,15 +35,20 @@ impl Footnotes {
         comparison: &Comparison,
         row: &ComparedRow,
         cell: &CandidateResult,
-        alike: bool,
+        (alike, verbose): (bool, bool),
     ) -> Vec<usize> {
         let mut texts: Vec<String> = Vec::new();
         texts.extend(of_verdict(cell));
         texts.extend(of_conditions(comparison, row, cell));
         texts.extend(of_members(cell));
         texts.extend(of_differences(comparison, cell));
-        texts.extend(of_sides(&row.baseline, &cell.side));
+        if verbose {
+            texts.extend(of_sides(&row.baseline, &cell.side));
+        }
         texts.extend(cell.notes.iter().cloned());
+        if verbose {
+            texts.extend(cell.remarks.iter().cloned());
+        }
         let texts = texts.iter().map(|text| match alike {
             true => sanitize(&unnamed(text, &cell.side.column)),
             false => sanitize(text),
@@ -199,8 +207,8 @@ fn of_differences(comparison: &Comparison, cell: &CandidateResult) -> Option<Str
 /// The flags of both sides; a flag of both is listed once. Excluded trials and the regimes of finite work are in the
 /// cell's notes.
 fn of_sides(baseline: &Side, candidate: &Side) -> Vec<String> {
-    let both = |flag: &&String| candidate.flags.contains(flag);
-    let own = |side: &Side, flag: &str| format!("{}: {flag}", side.column);
+    let both = |flag: &&SideFlag| candidate.flags.contains(flag);
+    let own = |side: &Side, flag: &SideFlag| format!("{}: {flag}", side.column);
     let shared = baseline.flags.iter().filter(both);
     let shared = shared.map(|flag| format!("{} and {}: {flag}", baseline.column, candidate.column));
     let first = baseline.flags.iter().filter(|flag| !both(flag));
@@ -212,6 +220,76 @@ fn of_sides(baseline: &Side, candidate: &Side) -> Vec<String> {
         .chain(first.map(|flag| own(baseline, flag)))
         .chain(second.map(|flag| own(candidate, flag)))
         .collect()
+}
+
+/// The number of flags that are listed, at most.
+const MAX_FLAGS: usize = 3;
+
+/// A flag of a whole comparison.
+struct CommonFlag<'a> {
+    words: &'a str,
+    trials: u32,
+    /// The side with the largest share.
+    worst: (&'a Side, &'a SideFlag),
+}
+
+/// The flags of all trials in one line, the most frequent first, and the number of further flags and remarks: `workers
+/// waited for a CPU in 7 trials (depth-1: 6 of 10); -v lists 2 more notes`. Empty without any.
+pub(super) fn in_short(comparison: &Comparison) -> String {
+    let mut sides: Vec<(&[String], &Side)> = Vec::new();
+    for row in &comparison.rows {
+        let own = std::iter::once(&row.baseline).chain(row.cells.iter().map(|cell| &cell.side));
+        for side in own {
+            // The trials of further metrics of a row are the same ones.
+            let known = |(name, other): &(&[String], &Side)| {
+                *name == row.name && other.column == side.column
+            };
+            if !sides.iter().any(known) {
+                sides.push((&row.name, side));
+            }
+        }
+    }
+    let mut flags: Vec<CommonFlag<'_>> = Vec::new();
+    for (side, flag) in sides
+        .iter()
+        .flat_map(|(_, side)| side.flags.iter().map(|it| (*side, it)))
+    {
+        let share = |flag: &SideFlag| f64::from(flag.trials) / f64::from(flag.of.max(1));
+        match flags.iter_mut().find(|it| it.words == flag.words) {
+            Some(known) => {
+                known.trials += flag.trials;
+                if share(flag) > share(known.worst.1) {
+                    known.worst = (side, flag);
+                }
+            }
+            None => flags.push(CommonFlag {
+                words: &flag.words,
+                trials: flag.trials,
+                worst: (side, flag),
+            }),
+        }
+    }
+    flags.sort_by_key(|flag| std::cmp::Reverse(flag.trials));
+    let cells = comparison.rows.iter().flat_map(|row| &row.cells);
+    let remarks = cells.flat_map(|cell| cell.remarks.iter().map(String::as_str));
+    let more = flags.len().saturating_sub(MAX_FLAGS) + distinct(remarks).len();
+    let shown = flags.iter().take(MAX_FLAGS).map(|flag| {
+        let (side, worst) = flag.worst;
+        let trials = counted(flag.trials.into(), "trial");
+        let (words, column) = (flag.words, &side.column);
+        format!(
+            "{words} in {trials} ({column}: {} of {})",
+            worst.trials, worst.of
+        )
+    });
+    let shown: Vec<String> = shown.collect();
+    let more = match more {
+        0 => String::new(),
+        more => format!("-v prints {}", counted(more as u64, "more note")),
+    };
+    let parts = [shown.join(", "), more];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    sanitize(&parts.join("; "))
 }
 
 pub(super) fn each_once(texts: &[String]) -> String {

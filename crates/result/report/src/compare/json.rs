@@ -113,7 +113,7 @@ object!(SideView<'a>(side in &'a Side) {
     median: side.median.as_ref().map(EstimatedView),
     left_out: side.left_out,
     regimes: list(&side.regimes, RegimeView),
-    flags: side.flags,
+    flags: side.flags.iter().map(ToString::to_string).collect::<Vec<_>>(),
 });
 
 object!(RegimeView<'a>(regime in &'a Regime) {
@@ -154,7 +154,7 @@ object!(CellView<'a>(cell in &'a CandidateResult) {
     least_n: undecidable(&cell.verdict).map(|it| it.2),
     differs: list(&cell.differs, DifferenceView),
     members: list(&cell.members, MemberView),
-    notes: cell.notes,
+    notes: [cell.notes.as_slice(), &cell.remarks].concat(),
 });
 
 fn reasons(verdict: &Verdict) -> Vec<&str> {

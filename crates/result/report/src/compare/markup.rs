@@ -13,14 +13,19 @@ use crate::table::{Column, Markup, Table};
 
 /// A table with conditions above and footnotes below it. Ends with a newline.
 pub fn markup(comparison: &Comparison, shown: &ComparisonFormat, markup: Markup) -> String {
-    let view = &view(comparison, shown);
+    let shown = ComparisonFormat {
+        verbose: true,
+        ..shown.clone()
+    };
+    let view = &view(comparison, &shown);
     let mut head = vec![format!(
         "{}: {}",
         markup.strong(&markup.escape(&view.name)),
         markup.escape(&view.conditions.join(", "))
     )];
     let summaries = view.summaries();
-    head.extend(summaries.map(|it| markup.escape(&format!("{}: {}", it.full_name(), it.counts))));
+    head.extend(view.question.iter().map(|question| markup.escape(question)));
+    head.extend(summaries.map(|it| markup.escape(&format!("{}.", it.answer))));
     let mut blocks = vec![markup.paragraph(&head)];
     for section in &view.sections {
         let title = section.title.map(|title| markup.escape(title));

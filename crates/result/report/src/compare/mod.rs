@@ -71,6 +71,8 @@ pub struct ComparisonFormat {
     pub digits: Option<u32>,
     /// Whether to print the arithmetic mean with each median.
     pub mean: bool,
+    /// Whether to print everything: each flag of each cell, remarks on the figures, and facts that are the same.
+    pub verbose: bool,
     /// Headings that replace values of the compared dimension, such as the names of runs.
     pub headings: BTreeMap<String, String>,
 }

@@ -22,7 +22,7 @@ pub struct Again {
 }
 
 /// Each metric with its median, interval, on request its mean, and range of values; below them the difference between
-/// two series of trials of the same configuration. `rows`: their names, which are printed if there are several, and
+/// two series of trials of the same configuration. Verbose text says what the medians lack. `rows`: their names, which are printed if there are several, and
 /// metrics.
 pub fn repeats(
     name: &str,
@@ -64,10 +64,10 @@ pub fn repeats(
         }
     }
     text += &table.draw(style.columns(), style);
-    if all().all(|repeated| repeated.median.interval.is_none()) {
+    if shown.verbose && all().all(|repeated| repeated.median.interval.is_none()) {
         text += "fewer than 6 trials: the median has no interval at 95 %\n";
     }
-    if several {
+    if shown.verbose && several {
         text += "the rows are not compared with each other; two runs of them can be: `iodyno compare RUN OTHER`\n";
     }
     if let Some(again) = again {

@@ -555,10 +555,68 @@ fn differences_other_than_the_axis_are_printed_with_their_values() {
     comparison.differs.push(mounts);
     let of_all = text(&comparison, plain(140));
     assert!(
-        of_all.contains(&format!("differs: file system (the axis), {expected}")),
+        of_all.contains(&format!("\ndiffers: {expected}\n")),
         "{of_all}"
     );
     assert_eq!(of_all.matches(expected).count(), 1);
+}
+
+/// The comparison of samples, with flags and a remark.
+fn flagged() -> Comparison {
+    let mut comparison = two_file_systems();
+    let flag = |words: &str, trials| iodyno_model::SideFlag {
+        words: words.to_owned(),
+        trials,
+        of: 10,
+    };
+    let rows = &mut comparison.rows;
+    rows[0].baseline.flags = vec![flag("not steady", 2)];
+    rows[0].cells[0].side.flags = vec![flag("not steady", 7), flag("paused", 10)];
+    rows[1].cells[0].side.flags = vec![flag("not steady", 3)];
+    rows[0].cells[0].remarks = vec!["the ratio of the medians is 2×".to_owned()];
+    comparison
+}
+
+#[test]
+fn flags_are_counted_over_all_trials_unless_every_note_is_printed() {
+    let comparison = flagged();
+    let short = text(&comparison, plain(140));
+    let line = "\nnotes: not steady in 12 trials (zfs: 7 of 10), paused in 10 trials (zfs: 10 of 10); \
+                -v prints 1 more note\n";
+    assert!(short.contains(line), "{short}");
+    assert!(
+        short.contains("1.66× [1.58, 1.75]     0.014  FASTER\n"),
+        "{short}"
+    );
+    let verbose = ComparisonFormat {
+        verbose: true,
+        ..ComparisonFormat::default()
+    };
+    let all = super::text(&comparison, &verbose, plain(140));
+    for line in [
+        "0.014  FASTER (1,2,3,4)\n",
+        "(1) ext4: not steady in 2 of 10 trials\n",
+        "(3) zfs: paused\n",
+        "(4) the ratio of the medians is 2×\n",
+        "differs: file system (the axis)",
+    ] {
+        assert!(all.contains(line), "{line} in {all}");
+    }
+    assert!(!all.contains("notes:") && !short.contains("(the axis)"));
+}
+
+#[test]
+fn the_answer_is_above_the_table() {
+    let mut comparison = two_file_systems();
+    comparison.question.words = Some("Which file system is faster?".to_owned());
+    let several = text(&comparison, plain(140));
+    let expected =
+        "Which file system is faster?\nzfs against ext4: faster in 1 of 7, slower in 1, ";
+    assert!(several.contains(expected), "{several}");
+    comparison.rows.truncate(1);
+    let one = text(&comparison, plain(140));
+    let expected = "\nzfs is faster than ext4: 1.66× [1.58, 1.75].\n";
+    assert!(one.contains(expected), "{one}");
 }
 
 #[test]

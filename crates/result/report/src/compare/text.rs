@@ -9,7 +9,7 @@ use super::ComparisonFormat;
 use super::pivot::{pivot, published};
 use super::searches::searches;
 use super::view::{ResultView, RowView, ViewModel, view};
-use crate::style::{Paint, Style, ended, left, trimmed, unbroken, width};
+use crate::style::{Paint, Style, ended, left, trimmed, width};
 use crate::table::{Cell, Column, Table};
 
 /// Width of a shortened name, columns.
@@ -37,6 +37,10 @@ pub fn text(comparison: &Comparison, shown: &ComparisonFormat, style: Style) -> 
         let (mark, footnote) = (format!("({number}) "), &view.footnotes[number - 1]);
         text += &style.paragraph(&format!("{mark}{footnote}"), mark.len(), Paint::Dim);
     }
+    if !view.flags.is_empty() {
+        let line = format!("notes: {}", view.flags);
+        text += &style.paragraph(&line, 2, Paint::Dim);
+    }
     text += &facts(&view, style);
     if let Some(claims) = &view.claims {
         text += &claims.text(style);
@@ -60,12 +64,11 @@ fn header(view: &ViewModel, style: Style) -> String {
     if let Some(rest) = text.strip_prefix(name.as_str()) {
         text = style.paint(Paint::Strong, &name) + rest;
     }
+    if let Some(question) = &view.question {
+        text += &style.paragraph(question, 2, None);
+    }
     for candidate in view.summaries() {
-        let counts = candidate.counts.to_string();
-        let counts: Vec<String> = counts.split(", ").map(unbroken).collect();
-        let name = candidate.full_name();
-        let line = format!("{name}: {}", counts.join(", "));
-        text += &style.paragraph(&line, 2, None);
+        text += &style.paragraph(&format!("{}.", candidate.answer), 2, None);
     }
     text
 }

@@ -9,9 +9,9 @@ use iodyno_units::percent;
 
 use super::ComparisonFormat;
 use super::figures::{limit, median, p, ratio, times, value_in};
-use super::footnotes::{Footnotes, MARKED};
+use super::footnotes::{Footnotes, MARKED, in_short};
 use super::statements::{Claims, claims};
-use super::words::{Counts, amount, in_words, no_verdict, row_name, short, summary_counts};
+use super::words::{amount, answer, in_words, no_verdict, row_name, short};
 use crate::style::{Paint, sanitize};
 use iodyno_model::ordered::distinct;
 
@@ -21,6 +21,8 @@ pub(super) struct ViewModel {
     pub(super) name: String,
     /// `10 rounds`, `margin 3 % (A/A 2.1 %)`, `Holm over 7`.
     pub(super) conditions: Vec<String>,
+    /// The question of the experiment, in its words.
+    pub(super) question: Option<String>,
     /// The baseline's heading.
     pub(super) baseline: String,
     pub(super) candidates: Vec<Candidate>,
@@ -34,34 +36,25 @@ pub(super) struct ViewModel {
     pub(super) sections: Vec<Section>,
     /// Numbered from 1.
     pub(super) footnotes: Vec<String>,
-    /// Names of facts with the same value on all sides.
+    /// The flags of all trials in short, unless they are footnotes.
+    pub(super) flags: String,
+    /// Names of facts with the same value on all sides; empty unless verbose.
     pub(super) same: Vec<String>,
     /// Facts known for one side only.
     pub(super) unknown: Vec<String>,
-    /// Facts that differ; the attributes under test are marked.
+    /// Facts that differ; unless verbose, without the attributes under test, which are marked.
     pub(super) differs: Vec<String>,
     pub(super) claims: Option<Claims>,
     pub(super) notes: Vec<String>,
 }
 
 pub(super) struct Candidate {
-    /// As footnotes have it.
-    pub(super) name: String,
     /// The heading of its columns.
     pub(super) heading: String,
-    pub(super) counts: Counts,
+    /// How it compares with the baseline, in a sentence without its end.
+    pub(super) answer: String,
     /// The level of the intervals of its ratios: `95 %`, or `95–99.3 %` if they differ because of Holm's adjustment.
     pub(super) level: String,
-}
-
-impl Candidate {
-    /// `after (run 5)`.
-    pub(super) fn full_name(&self) -> String {
-        match self.heading == self.name {
-            true => self.name.clone(),
-            false => format!("{} ({})", self.heading, self.name),
-        }
-    }
 }
 
 impl ViewModel {
@@ -176,6 +169,11 @@ pub(super) fn view(comparison: &Comparison, shown: &ComparisonFormat) -> ViewMod
         let heading = shown.headings.get(column);
         sanitize(heading.map_or(column, String::as_str))
     };
+    // `after (run 5)`: footnotes have the second name.
+    let full_name = |column: &str| match heading(column) {
+        heading if heading == column => heading,
+        heading => format!("{heading} ({})", sanitize(column)),
+    };
     let kind = |row: &ComparedRow| match () {
         () if row.no_difference => Some(FLOOR),
         () if row.exploratory => Some(EXPLORATORY),
@@ -201,13 +199,13 @@ pub(super) fn view(comparison: &Comparison, shown: &ComparisonFormat) -> ViewMod
     ViewModel {
         name: sanitize(&comparison.name),
         conditions: conditions(comparison),
+        question: question.words.as_deref().map(sanitize),
         baseline: heading(comparison.columns.first().map_or("", String::as_str)),
         candidates: candidates
             .iter()
             .map(|candidate| Candidate {
-                name: sanitize(candidate),
                 heading: heading(candidate),
-                counts: summary_counts(comparison, candidate),
+                answer: answer(comparison, candidate, &full_name),
                 level: levels(comparison, candidate),
             })
             .collect(),
@@ -218,8 +216,15 @@ pub(super) fn view(comparison: &Comparison, shown: &ComparisonFormat) -> ViewMod
         pivots: pivots(comparison),
         sections,
         footnotes,
-        same: shared(comparison),
-        differs: differing(&comparison.differs),
+        flags: match shown.verbose {
+            true => String::new(),
+            false => in_short(comparison),
+        },
+        same: match shown.verbose {
+            true => shared(comparison),
+            false => Vec::new(),
+        },
+        differs: differing(&comparison.differs, shown.verbose),
         unknown: unknown(&comparison.unknown),
         claims: claims(&comparison.claims),
         notes: of_all.into_iter().chain(notes).collect(),
@@ -383,7 +388,10 @@ fn result_view(
         // A table of all sides leaves a blank there.
         marks: match absent && pivots(comparison) {
             true => Vec::new(),
-            false => footnotes.of_cell(comparison, row, cell, pivots(comparison)),
+            false => {
+                let how = (pivots(comparison), shown.verbose);
+                footnotes.of_cell(comparison, row, cell, how)
+            }
         },
     }
 }
@@ -469,9 +477,10 @@ fn shared(comparison: &Comparison) -> Vec<String> {
     names
 }
 
-/// `file system (the axis)`, `mount options (noatime against relatime)`, each name once.
-fn differing(differs: &[Difference]) -> Vec<String> {
-    distinct(differs.iter().map(|difference| {
+/// `file system (the axis)`, `mount options (noatime against relatime)`, each name once. `axis`: with those under test.
+fn differing(differs: &[Difference], axis: bool) -> Vec<String> {
+    let shown = differs.iter().filter(|difference| axis || !difference.axis);
+    distinct(shown.map(|difference| {
         let text = match difference.axis {
             true => format!("{} (the axis)", difference.name),
             false => in_words(&difference.name, &difference.values),

@@ -230,23 +230,13 @@ impl Counts {
 
     /// Cells counted.
     pub fn all(&self) -> u32 {
-        let Counts {
-            faster,
-            slower,
-            equivalent,
-            small,
-            undecided,
-            not_comparable,
-            no_data,
-        } = self;
-        faster + slower + equivalent + small + undecided + not_comparable + no_data
+        let parts = self.parts();
+        parts.iter().map(|(count, _)| count).sum()
     }
-}
 
-/// `1 faster, 2 slower, 1 equivalent`; kinds without cells are omitted.
-impl std::fmt::Display for Counts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let parts: Vec<String> = [
+    /// Each number with its verdict in words.
+    fn parts(&self) -> [(u32, &'static str); 7] {
+        [
             (self.faster, "faster"),
             (self.slower, "slower"),
             (self.equivalent, "equivalent"),
@@ -255,15 +245,87 @@ impl std::fmt::Display for Counts {
             (self.not_comparable, "not comparable"),
             (self.no_data, "without data"),
         ]
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, word)| format!("{count} {word}"))
-        .collect();
+    }
+}
+
+/// `1 faster, 2 slower, 1 equivalent`; kinds without cells are omitted.
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts = self.parts().into_iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = parts
+            .map(|(count, word)| format!("{count} {word}"))
+            .collect();
         match parts.is_empty() {
             true => f.pad("nothing compared"),
             false => f.pad(&parts.join(", ")),
         }
     }
+}
+
+/// The primary verdicts of a candidate in a sentence without its end: `zfs is faster than ext4: 1.66× [1.45, 1.90]`,
+/// or `zfs against ext4: faster in 2 of 7, slower in 4, undecided in 1`. `heading`: the printed name of a side.
+pub(super) fn answer(
+    comparison: &Comparison,
+    candidate: &str,
+    heading: &dyn Fn(&str) -> String,
+) -> String {
+    let cells = comparison.primary_cells();
+    let cells: Vec<&CandidateResult> = cells.filter(|cell| cell.side.column == candidate).collect();
+    let baseline = heading(comparison.columns.first().map_or("", String::as_str));
+    let names = [
+        Observation::CONFIGURATION,
+        Observation::WORKLOAD,
+        Observation::RUN,
+        Observation::NAME,
+    ];
+    let axis = comparison.question.columns.as_str();
+    // The value of an axis says nothing without its name.
+    let name = match names.contains(&axis) {
+        true => heading(candidate),
+        false => format!("{} {}", sanitize(axis), heading(candidate)),
+    };
+    match cells.as_slice() {
+        [] => format!("{name} is not compared with {baseline}"),
+        [cell] => of_one(cell, &name, &baseline),
+        _ => of_several(&summary_counts(comparison, candidate), &name, &baseline),
+    }
+}
+
+fn of_one(cell: &CandidateResult, name: &str, baseline: &str) -> String {
+    let times = cell.ratio.as_ref();
+    let times = times.map_or(String::new(), |it| format!(": {}", ratio(it)));
+    match &cell.verdict {
+        Verdict::Faster => format!("{name} is faster than {baseline}{times}"),
+        Verdict::Slower => format!("{name} is slower than {baseline}{times}"),
+        Verdict::Equivalent => format!(
+            "{name} is as fast as {baseline}, within {}",
+            percent(cell.margin)
+        ),
+        Verdict::DifferentButSmall => {
+            format!(
+                "{name} differs from {baseline} by less than {}{times}",
+                percent(cell.margin)
+            )
+        }
+        Verdict::Inconclusive { .. } | Verdict::CannotDecide { .. } => {
+            format!("It is undecided whether {name} is faster than {baseline}")
+        }
+        Verdict::NotComparable { .. } => format!("{name} and {baseline} are not comparable"),
+        Verdict::NoData { .. } => format!("There are no data to compare {name} with {baseline}"),
+    }
+}
+
+fn of_several(counts: &Counts, name: &str, baseline: &str) -> String {
+    let all = counts.all();
+    let parts = counts.parts().into_iter().filter(|(count, _)| *count > 0);
+    let parts = parts.enumerate().map(|(place, (count, word))| match place {
+        0 if count == all && all == 2 => format!("{word} in both"),
+        0 if count == all => format!("{word} in all {all}"),
+        0 => format!("{word} in {count} of {all}"),
+        _ => format!("{word} in {count}"),
+    });
+    let parts: Vec<String> = parts.collect();
+    format!("{name} against {baseline}: {}", parts.join(", "))
 }
 
 /// The verdicts of one candidate over the primary rows; rows that give the noise floor do not count.

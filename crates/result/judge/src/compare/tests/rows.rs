@@ -585,8 +585,8 @@ fn a_ratio_unlike_that_of_the_medians_is_explained() {
     let note = |candidate: [f64; 9]| {
         let trials = both(rounds("ext4", "w", &levels), rounds("zfs", "w", &candidate));
         let cell = only_cell(&trials);
-        let mut notes = cell.notes.into_iter();
-        notes.find(|note| note.contains("ratio of the medians"))
+        let mut remarks = cell.remarks.into_iter();
+        remarks.find(|it| it.contains("ratio of the medians"))
     };
     assert_eq!(note(candidate(1.1)), None);
     assert_eq!(

@@ -2,7 +2,8 @@
 
 use iodyno_model::{
     Better, CandidateResult, Claim, ClaimCheck, ClaimSubject, ComparedRow, Comparison, Difference,
-    Estimated, Member, Metric, Pairing, Question, Regime, Side, SourceLine, Unit, Verdict,
+    Estimated, Member, Metric, Pairing, Question, Regime, Side, SideFlag, SourceLine, Unit,
+    Verdict,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -59,6 +60,11 @@ fn metric() -> impl Strategy<Value = Metric> {
     })
 }
 
+fn flag() -> impl Strategy<Value = SideFlag> {
+    let flag = |(words, trials, of)| SideFlag { words, trials, of };
+    (name(), 0..20u32, 0..20u32).prop_map(flag)
+}
+
 fn side(column: String) -> BoxedStrategy<Side> {
     let regime =
         (any::<u64>(), any::<u64>(), number()).prop_map(|(start_ns, end_ns, rate)| Regime {
@@ -72,7 +78,7 @@ fn side(column: String) -> BoxedStrategy<Side> {
         option::of(estimated()),
         vec(name(), 0..3),
         vec(regime, 0..7),
-        vec(name(), 0..2),
+        vec(flag(), 0..2),
     )
         .prop_map(move |(values, median, left_out, regimes, flags)| Side {
             column: column.clone(),
@@ -128,6 +134,7 @@ fn cell(column: String) -> BoxedStrategy<CandidateResult> {
         vec(difference(), 0..2),
         vec((name(), number()), 0..3),
         vec(name(), 0..2),
+        vec(name(), 0..2),
     );
     (
         side(column),
@@ -161,6 +168,7 @@ fn cell(column: String) -> BoxedStrategy<CandidateResult> {
                         .map(|(workload, ratio)| Member { workload, ratio })
                         .collect(),
                     notes: words.2,
+                    remarks: words.3,
                     equal_rate: None,
                 }
             },

@@ -2,7 +2,7 @@
 
 use iodyno_model::{
     CandidateResult, Claim, ClaimCheck, ClaimSubject, ComparedRow, Comparison, Difference,
-    Estimated, Member, Metric, Pairing, Question, Regime, Side, SourceLine, Verdict,
+    Estimated, Member, Metric, Pairing, Question, Regime, Side, SideFlag, SourceLine, Verdict,
 };
 
 pub(in crate::compare) fn estimated(value: f64, low: f64, high: f64) -> Option<Estimated> {
@@ -59,6 +59,7 @@ pub(in crate::compare) fn cell(
         verdict,
         differs: Vec::new(),
         members: Vec::new(),
+        remarks: Vec::new(),
         notes: Vec::new(),
         equal_rate: None,
     }
@@ -294,7 +295,11 @@ pub(in crate::compare) fn three_engines() -> Comparison {
             })
             .to_vec();
     }
-    rows[0].cells[1].side.flags = vec!["served by the page cache".to_owned()];
+    rows[0].cells[1].side.flags = vec![SideFlag {
+        words: "served by the page cache".to_owned(),
+        trials: 10,
+        of: 10,
+    }];
     rows[2].exploratory = true;
     for row in rows.iter_mut().filter(|row| row.name == ["idle"]) {
         row.no_difference = true;
