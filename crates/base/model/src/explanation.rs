@@ -153,6 +153,8 @@ pub enum TimePart {
     CpuWait,
     /// The worker sleeps, and no counter states why.
     Unknown,
+    /// The rest of requests to the server under test, which lies on no counted device: in its ring, and above it.
+    OutsideServer,
     /// The worker sleeps, for whatever reason.
     Asleep,
     /// The rest, where the CPU time of the worker overlaps other ops.
@@ -176,8 +178,11 @@ pub enum TimePart {
 impl TimePart {
     /// Whether it is the rest of an op's time, which no counter states.
     pub fn is_rest(self) -> bool {
-        use TimePart::{Above, AsleepOrDevice, DeviceAndAbove, Unknown};
-        matches!(self, Unknown | Above | AsleepOrDevice | DeviceAndAbove)
+        use TimePart::{Above, AsleepOrDevice, DeviceAndAbove, OutsideServer, Unknown};
+        matches!(
+            self,
+            Unknown | Above | AsleepOrDevice | DeviceAndAbove | OutsideServer
+        )
     }
 
     /// Its stable name: `wait_for_cpu`.
@@ -213,6 +218,9 @@ impl TimePart {
                 "asleep, unknown why",
                 "asleep for a reason that is not counted",
             ],
+            TimePart::OutsideServer => {
+                ["outside_server", "outside the server", "outside the server"]
+            }
             TimePart::Asleep => ["asleep", "asleep", "asleep"],
             TimePart::Above => ["above_device", "above the device", "above the device"],
             TimePart::AsleepOrDevice => [
@@ -350,6 +358,8 @@ pub struct Reasons {
     /// The parts that make most of the difference in the time of an op, at most two, with their differences in ns;
     /// empty if the difference is elsewhere or cannot be told.
     pub most: Vec<(TimePart, f64)>,
+    /// The step of a cycle that makes most of it, with its difference in ns; `None` without steps.
+    pub step: Option<(TimePart, f64)>,
     /// Whether a part should be named, and none differs for sure.
     pub noise: bool,
     /// At most three.

@@ -32,6 +32,7 @@ pub(super) fn changed_by(part: TimePart) -> Acts {
         TimePart::Device | TimePart::Queue | TimePart::Requests(_) => DEVICE,
         TimePart::Layers => LAYERS,
         TimePart::Server => SERVER,
+        TimePart::OutsideServer => SERVER | ABOVE | CPU | WAIT,
         TimePart::KernelCpu | TimePart::UserCpu => CPU,
         TimePart::CpuWait => WAIT,
         TimePart::Unknown | TimePart::Asleep => ABOVE,

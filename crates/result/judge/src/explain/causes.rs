@@ -6,15 +6,13 @@
 use iodyno_model::ordered::distinct;
 use iodyno_model::{Cause, Difference, FactClass, Quantity, Question};
 
+use super::MIN_SHARE;
 use super::acts::{ABOVE, Acts, CPU, DEVICE, FLIGHT, LAYERS, SERVER, STORAGE, SYNC, TIME, WAIT};
-use super::series::SERIES;
+use super::series::Series;
 use crate::compare::{Cell, class_is_axis};
 
 /// Causes of a comparison, at most.
 const MAX_CAUSES: usize = 3;
-
-/// A series that differs by a smaller share of its larger side is not a cause.
-const MIN_SHARE: f64 = 0.1;
 
 /// Facts by name and what they act on, in the order of candidates. Options of layers begin with the kind of the layer.
 const FACTS: &[(&[&str], Acts)] = &[
@@ -72,7 +70,10 @@ fn follows(fact: &Difference, all: &[Difference]) -> bool {
     let system = all.iter().find(|it| it.name == "file system");
     let of_system = system.is_some_and(|system| {
         let (one, other) = &system.values;
-        let begins = |kind: &String| !kind.is_empty() && name.starts_with(kind.as_str());
+        let begins = |system: &String| {
+            let kind = system.trim_start_matches("fuse.");
+            !kind.is_empty() && name.starts_with(kind)
+        };
         begins(one) || begins(other) || ["mount options", "layers", "stack"].contains(&name)
     });
     of_system
@@ -125,7 +126,7 @@ pub(super) fn causes(
     acts: Acts,
     slower: bool,
     facts: &[Difference],
-    series: &[Quantity],
+    series: &[(&Series, Quantity)],
 ) -> Vec<Cause> {
     let own = facts.iter().filter(|fact| !follows(fact, facts));
     let own = own.map(|fact| (known(fact), fact));
@@ -135,9 +136,8 @@ pub(super) fn causes(
         let own = own.iter().filter(move |((_, it, _), _)| *it == opaque);
         own.map(|(_, fact)| Cause::Fact((*fact).clone()))
     };
-    let measured = SERIES.iter().filter(|it| it.acts & acts != 0);
-    let measured = measured.filter_map(|it| {
-        let own = series.iter().find(|own| own.name == it.name)?;
+    let measured = series.iter().filter(|(it, _)| it.acts & acts != 0);
+    let measured = measured.filter_map(|(it, own)| {
         let (one, other) = own.sides;
         let by = own.difference.value;
         let large = by.abs() >= it.least.max(MIN_SHARE * one.abs().max(other.abs()));

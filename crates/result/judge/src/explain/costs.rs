@@ -69,6 +69,8 @@ fn of_clones(workload: &Workload, trial: &Trial, clones: &[&CloneResult]) -> Opt
         let results = clones.iter().filter_map(|clone| clone.direction(direction));
         per_op(results.map(|result| result.bytes).sum())
     };
+    let all = clones.iter().flat_map(|clone| timed(workload, clone));
+    let op_ns: f64 = all.map(|(_, it)| it.service.sum_ns() as f64).sum();
     let jobs = || workload.jobs.iter();
     let disks = working(trial).flat_map(|part| &part.host.simulated);
     let disks: Vec<&SimulatedDisk> = disks.filter(|disk| disk.span_ns > 0).collect();
@@ -82,7 +84,7 @@ fn of_clones(workload: &Workload, trial: &Trial, clones: &[&CloneResult]) -> Opt
         scheduled: jobs().all(Job::scheduled),
         polls: jobs().any(work::busy_by_design),
         direct: !jobs().any(work::buffered),
-        op_ns: op_ns(workload, clones) / ops,
+        op_ns: op_ns / ops,
         worker_ns: runtimes.sum::<f64>() / ops,
         bytes: [Direction::Read, Direction::Write, Direction::Trim].map(moved),
         syncs: syncs(workload, clones, ops),
@@ -120,12 +122,6 @@ fn timed<'a>(
         false => counted.contains(&it.direction),
     });
     results.map(move |result| (job, result))
-}
-
-/// Sum of the service latencies of the ops, ns.
-fn op_ns(workload: &Workload, clones: &[&CloneResult]) -> f64 {
-    let all = clones.iter().flat_map(|clone| timed(workload, clone));
-    all.map(|(_, result)| result.service.sum_ns() as f64).sum()
 }
 
 /// [`Costs::waits_for`], not yet divided by the ops. A write waits for reads where the device or the page cache needs

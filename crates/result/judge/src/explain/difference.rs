@@ -11,9 +11,6 @@ use super::stack::{Split, Timed};
 /// With fewer rounds, nothing is likely.
 const MIN_ROUNDS: usize = 3;
 
-/// The same trials have the same result.
-const SEED: u64 = 1;
-
 /// The trials of both sides; if they are paired, in the order of the rounds.
 #[derive(Debug, Clone)]
 pub(super) struct Sides<'a> {
@@ -71,9 +68,15 @@ impl<'a> Sides<'a> {
         let p = match paired {
             true => {
                 let rounds: Vec<Vec<f64>> = all.iter().map(Values::by_round).collect();
-                simultaneous_tests(&rounds, level, SEED).map(|tests| tests.p)
+                simultaneous_tests(&rounds, level, 1).map(|tests| tests.p)
             }
-            false => holm(&all.iter().map(Values::unpaired_p).collect::<Vec<f64>>()),
+            false => {
+                let found = all
+                    .iter()
+                    .map(|it| mean_difference(&it.sides[0], &it.sides[1]));
+                let p = found.map(|found| found.map_or(1.0, |found| found.p()));
+                holm(&p.collect::<Vec<f64>>())
+            }
         };
         let p = p.unwrap_or_else(|_| vec![1.0; all.len()]);
         let quantity = |(values, p): (Values, f64)| {
@@ -171,11 +174,6 @@ impl Values {
         let [one, other] = &self.sides;
         let pairs = one.iter().zip(other);
         pairs.map(|(one, other)| other - one).collect()
-    }
-
-    fn unpaired_p(&self) -> f64 {
-        let [one, other] = &self.sides;
-        mean_difference(one, other).map_or(1.0, |found| found.p())
     }
 }
 

@@ -150,31 +150,33 @@ fn reasons(sides: &Sides, of: &ComparedSides, facts: &[Difference]) -> Reasons {
     let asleep = worker.last().filter(|_| !polls);
     let asleep = asleep.map_or((100.0, 100.0), |(_, quantity)| quantity.sides);
     let values = |it: &Series| sides.values(it.name, it.words, it.unit, it.value);
-    let series = sides.differences(SERIES.iter().filter_map(values).collect());
+    let series = SERIES.iter().filter_map(|it| Some((it, values(it)?)));
+    let (series, values): (Vec<&Series>, Vec<Values>) = series.unzip();
+    let series: Vec<_> = series.into_iter().zip(sides.differences(values)).collect();
     let mut reasons = Reasons {
         rate,
         in_flight,
         time: op.whole.clone(),
         rate_given: sides.all().all(|it| it.scheduled),
-        stacks: jobs(sides),
+        stacks: match jobs(sides) {
+            jobs if jobs.is_empty() => vec![op.clone()],
+            jobs => jobs,
+        },
         worker_limited: (asleep.0 < MIN_ASLEEP, asleep.1 < MIN_ASLEEP),
         worker,
-        work: SERIES.iter().filter_map(|it| work(it, &series)).collect(),
+        work: series.iter().filter_map(work).collect(),
         most: Vec::new(),
+        step: None,
         noise: false,
         causes: Vec::new(),
     };
-    decide(&mut reasons, of, (&op, &beside), facts, &series);
-    if reasons.stacks.is_empty() {
-        reasons.stacks.push(op);
-    }
     reasons.stacks.extend(further_stacks(sides, &splits));
+    decide(&mut reasons, of, (&op, &beside), facts, &series);
     reasons
 }
 
 /// A series that is work for each op, if there is any; what the job does is shown only if it differs.
-fn work(series: &Series, all: &[Quantity]) -> Option<Quantity> {
-    let own = all.iter().find(|it| it.name == series.name)?;
+fn work((series, own): &(&Series, Quantity)) -> Option<Quantity> {
     let shown = match series.least > 0.0 {
         true => own.sides.0.max(own.sides.1) >= series.least,
         false => own.differs(),
@@ -231,7 +233,7 @@ fn further_stacks(sides: &Sides, splits: &[Vec<Split>; 2]) -> Vec<Stack> {
     found
 }
 
-/// Requests in the background are shown if they take at least this share of the time of an op.
+/// Requests in the background, and while a worker waits for a CPU, are shown from this share of the time of an op on.
 const MIN_BACKGROUND: f64 = 0.05;
 
 /// A smaller share of a difference is neither named nor explained.
@@ -247,7 +249,7 @@ fn decide(
     of: &ComparedSides,
     (op, beside): (&Stack, &[(TimePart, Quantity)]),
     facts: &[Difference],
-    series: &[Quantity],
+    series: &[(&Series, Quantity)],
 ) {
     let Some(ratio) = of.ratio.filter(|_| of.decided()) else {
         return;
@@ -270,11 +272,16 @@ fn decide(
     }
     if in_direction(-logarithm(&reasons.time)) {
         let by = reasons.time.difference.value;
-        let parts = op.parts.iter().filter(|(_, it)| grew(it, by));
-        let mut parts: Vec<(TimePart, f64)> = parts
-            .map(|(part, it)| (*part, it.difference.value))
-            .collect();
-        parts.sort_by(|(_, one), (_, other)| other.abs().total_cmp(&one.abs()));
+        let largest = |stack: &Stack| -> Vec<(TimePart, f64)> {
+            let parts = stack.parts.iter().filter(|(_, it)| grew(it, by));
+            let parts = parts.map(|(part, it)| (*part, it.difference.value));
+            let mut parts: Vec<(TimePart, f64)> = parts.collect();
+            parts.sort_by(|(_, one), (_, other)| other.abs().total_cmp(&one.abs()));
+            parts
+        };
+        let cycle = reasons.stacks.iter().find(|it| it.of == StackOf::Cycle);
+        reasons.step = cycle.and_then(|it| largest(it).first().copied());
+        let mut parts = largest(op);
         reasons.noise = parts.is_empty();
         let parts_act = parts.iter().map(|(part, _)| acts::changed_by(*part));
         acts |= parts_act.fold(0, |all, own| all | own);
@@ -306,22 +313,21 @@ fn decide(
 fn lacking(sides: &Sides) -> Vec<String> {
     let form = Form::of(sides.all());
     let any = |is: fn(&Costs) -> bool| sides.all().any(is);
-    let every = |is: fn(&Costs) -> bool| sides.all().all(is);
     let simulated = any(|it| it.simulated);
     let overlap: f64 = sides.all().map(|it| split(it, form).overlap).sum();
     let time: f64 = sides.all().map(Costs::whole_ns).sum();
-    let one_sided = any(|it| it.syncs.0 > 0.0) && !every(|it| it.syncs.0 > 0.0);
+    let one_sided = any(|it| it.syncs.0 > 0.0) && any(|it| it.syncs.0 == 0.0);
     let missing = [
         (
             !simulated && any(|it| it.cpu_ns.is_none()),
             "CPU time of the workers: the trials are too short",
         ),
         (
-            one_sided && every(|it| it.one_at_a_time && it.cpu_ns.is_some()),
+            one_sided && !any(|it| !it.one_at_a_time || it.cpu_ns.is_none()),
             "CPU time of an op alone: only one side has syncs, and there it includes their CPU time",
         ),
         (
-            overlap > MIN_OVERLAP * time,
+            overlap > MIN_BACKGROUND * time,
             "whether an op waited for a CPU or for the device: both overlap; stop other processes",
         ),
         (
@@ -344,6 +350,3 @@ fn lacking(sides: &Sides) -> Vec<String> {
     let missing = missing.into_iter().filter(|(is, _)| *is);
     missing.map(|(_, text)| text.to_owned()).collect()
 }
-
-/// A smaller share of the time of an op in which a wait for a CPU and requests overlap is not reported.
-const MIN_OVERLAP: f64 = 0.05;

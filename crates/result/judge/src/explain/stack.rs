@@ -14,18 +14,19 @@ pub(crate) struct Form {
     pub(crate) devices: bool,
     /// Queue and device are known apart.
     pub(crate) traced: bool,
+    /// Without devices, all requests go to a server that counts them.
+    pub(crate) server: bool,
 }
 
 impl Form {
-    pub(crate) fn of<'a>(mut all: impl Iterator<Item = &'a Costs> + Clone) -> Form {
+    pub(crate) fn of<'a>(all: impl Iterator<Item = &'a Costs> + Clone) -> Form {
         let every = |has: fn(&Costs) -> bool| all.clone().all(has);
         let devices = every(|it| it.lowest.is_some() || it.simulated);
-        let cpu = every(|it| it.one_at_a_time && it.cpu_ns.is_some() && it.delay_ns.is_some());
-        let traced = devices && every(|it| it.traced.is_some());
         Form {
-            fine: cpu && !all.any(|it| it.syncs.0 > 0.0),
+            fine: every(|it| it.one_at_a_time && it.syncs.0 == 0.0 && it.delay_ns.is_some()),
             devices,
-            traced,
+            traced: devices && every(|it| it.traced.is_some()),
+            server: !devices && every(|it| it.requests.is_some()),
         }
     }
 }
@@ -40,11 +41,7 @@ pub(crate) struct Timed {
 }
 
 impl Timed {
-    pub(crate) fn new(part: TimePart, ns: f64) -> Timed {
-        Timed::within(part, ns, 0.0)
-    }
-
-    fn within(part: TimePart, ns: f64, uncertain: f64) -> Timed {
+    fn new(part: TimePart, ns: f64, uncertain: f64) -> Timed {
         Timed {
             part,
             ns,
@@ -79,8 +76,8 @@ pub(crate) fn split(costs: &Costs, form: Form) -> Split {
         let outside = (costs.worker_ns - costs.op_ns).max(0.0);
         let in_op = rest.take((user - outside).max(0.0));
         cpu = vec![
-            Timed::new(TimePart::KernelCpu, rest.take(kernel)),
-            Timed::within(TimePart::UserCpu, in_op, user.min(outside)),
+            Timed::new(TimePart::KernelCpu, rest.take(kernel), 0.0),
+            Timed::new(TimePart::UserCpu, in_op, user.min(outside)),
         ];
         wait = rest.take(costs.delay_ns.unwrap_or(0.0));
     }
@@ -92,39 +89,40 @@ pub(crate) fn split(costs: &Costs, form: Form) -> Split {
     let mut op = Vec::new();
     if form.devices {
         let uncertain = others.max(overlap);
-        op.push(Timed::within(TimePart::Device, device - queue, uncertain));
-        op.extend(form.traced.then(|| Timed::new(TimePart::Queue, queue)));
+        op.push(Timed::new(TimePart::Device, device - queue, uncertain));
+        op.extend(form.traced.then(|| Timed::new(TimePart::Queue, queue, 0.0)));
         // What other processes add to the lowest devices is missing above them.
         let layers = rest.take(at.layers);
-        op.push(Timed::within(TimePart::Layers, layers, others.min(rest.0)));
+        op.push(Timed::new(TimePart::Layers, layers, others.min(rest.0)));
     }
-    let server = costs.requests;
-    let server = server.map_or(0.0, |it| it.queueing_ns + it.service_ns);
-    op.push(Timed::new(TimePart::Server, rest.take(server)));
+    let server = (costs.requests).map_or(0.0, |it| it.queueing_ns + it.service_ns);
+    op.push(Timed::new(TimePart::Server, rest.take(server), 0.0));
     if form.fine {
-        cpu.push(Timed::within(TimePart::CpuWait, wait, overlap));
+        cpu.push(Timed::new(TimePart::CpuWait, wait, overlap));
     }
     op.extend(cpu);
     let rest_of_op = match (form.fine, form.devices) {
+        _ if form.server => TimePart::OutsideServer,
         (true, true) => TimePart::Unknown,
         (true, false) => TimePart::AsleepOrDevice,
         (false, true) => TimePart::Above,
         (false, false) => TimePart::DeviceAndAbove,
     };
-    op.push(Timed::new(rest_of_op, rest.0));
+    op.push(Timed::new(rest_of_op, rest.0, 0.0));
     // What the op did not wait for is that of syncs, or in the background.
     let waited = device / at.device.max(f64::MIN_POSITIVE);
     let mut left: [f64; 4] = std::array::from_fn(|kind| at.all[kind] - waited * at.own[kind]);
     let mut rest = Rest(costs.syncs.1);
     let both = left[1] + left[3];
-    let share = rest.take(both) / both.max(f64::MIN_POSITIVE);
+    let device = rest.take(both);
+    let share = device / both.max(f64::MIN_POSITIVE);
     let rest_of_syncs = match form.devices {
         true => TimePart::SyncAbove,
         false => TimePart::Syncs,
     };
-    op.push(Timed::new(TimePart::SyncDevice, costs.syncs.1 - rest.0));
-    op.push(Timed::new(rest_of_syncs, rest.0));
-    let of_sync = |part, ns| Timed::new(part, ns / costs.syncs.0.max(f64::MIN_POSITIVE));
+    op.push(Timed::new(TimePart::SyncDevice, device, 0.0));
+    op.push(Timed::new(rest_of_syncs, rest.0, 0.0));
+    let of_sync = |part, ns| Timed::new(part, ns / costs.syncs.0.max(f64::MIN_POSITIVE), 0.0);
     let mut syncs = Vec::new();
     for kind in [1, 3] {
         syncs.push(of_sync(TimePart::Requests(kind), left[kind] * share));
@@ -132,14 +130,13 @@ pub(crate) fn split(costs: &Costs, form: Form) -> Split {
     }
     syncs.push(of_sync(rest_of_syncs, rest.0));
     let steps = costs.steps.iter();
+    let steps = steps.map(|(name, ns)| Timed::new(TimePart::Step(name), *ns, 0.0));
     let background = left.into_iter().enumerate();
-    let background = background.map(|(kind, ns)| Timed::new(TimePart::Requests(kind), ns));
+    let background = background.map(|(kind, ns)| Timed::new(TimePart::Requests(kind), ns, 0.0));
     Split {
         op,
         syncs,
-        steps: steps
-            .map(|(name, ns)| Timed::new(TimePart::Step(name), *ns))
-            .collect(),
+        steps: steps.collect(),
         background: background.filter(|_| form.devices).collect(),
         overlap,
     }

@@ -822,6 +822,58 @@ fn the_requests_of_a_file_server_are_a_part_of_the_time() {
 }
 
 #[test]
+fn requests_that_wait_for_a_server_without_a_device_are_outside_of_it() {
+    let serving = |service_ns: f64, op_ns: f64| Costs {
+        one_at_a_time: false,
+        top: None,
+        lowest: None,
+        requests: Some(iodyno_model::RequestCosts {
+            count: 1.0,
+            queueing_ns: 0.0,
+            service_ns,
+        }),
+        ..reads().taking(op_ns)
+    };
+    // Sixteen at a time against one after the other.
+    let found = explained(
+        &serving(200_000.0, 220_000.0),
+        &serving(200_000.0, 3_200_000.0),
+    );
+    assert_eq!(first(&found), Some(TimePart::OutsideServer));
+    assert_eq!(micros(&found.stacks[0], TimePart::Server), (200, 200));
+    adds_up(&found.stacks[0]);
+}
+
+#[test]
+fn a_cycle_has_the_step_that_makes_the_difference() {
+    let steps = |sync_ns: f64| Costs {
+        steps: vec![("create", 10_000.0), ("sync", sync_ns)],
+        ..with_device(reads(), |device| device.ns[0] = sync_ns - 10_000.0)
+            .taking(sync_ns + 10_000.0)
+    };
+    let found = explained(&steps(90_000.0), &steps(250_000.0));
+    let (step, by) = found.step.unwrap();
+    assert_eq!((step, by.round()), (TimePart::Step("sync"), 160_000.0));
+    assert_eq!(first(&found), Some(TimePart::Device));
+    assert_eq!(explained(&reads(), &slow_device()).step, None);
+}
+
+#[test]
+fn options_of_the_file_systems_that_differ_are_not_causes_of_their_own() {
+    let (mut trials, costs) = sides(&reads(), &slow_device());
+    for trial in &mut trials {
+        let b = trial.dimension(Observation::CONFIGURATION) == "b";
+        let system = if b { "fuse.zfs" } else { "ext4" };
+        trial.facts = vec![fact(FactClass::Target, "file system", system)];
+        trial
+            .facts
+            .extend(b.then(|| fact(FactClass::Target, "zfs.origin", "new")));
+    }
+    let found = of(&(trials, costs)).reasons.unwrap();
+    assert_eq!(names(&found.causes), ["file system"]);
+}
+
+#[test]
 fn simulated_disks_have_queue_and_service_times_and_moves() {
     let (workload, mut trial) = crate::testing::four_clones();
     let before = super::costs(&workload, &trial).unwrap();

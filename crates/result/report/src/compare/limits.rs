@@ -52,6 +52,7 @@ fn limited_by(limit: &Limit) -> String {
         TimePart::Server => "the server",
         TimePart::Above => "the kernel above the device",
         TimePart::AsleepOrDevice | TimePart::DeviceAndAbove => "the device or the kernel above it",
+        TimePart::OutsideServer => "requests outside the server",
         TimePart::Unknown => "a wait that no counter states",
         part => part.words(),
     };

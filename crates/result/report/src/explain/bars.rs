@@ -39,6 +39,7 @@ fn look(part: TimePart) -> (char, char, usize) {
         TimePart::Requests(kind) => ('▀', 'F', if kind == 3 { 5 } else { 0 }),
         TimePart::Step(_) => (' ', ' ', 0),
         TimePart::Unknown
+        | TimePart::OutsideServer
         | TimePart::Asleep
         | TimePart::Above
         | TimePart::AsleepOrDevice
@@ -69,9 +70,8 @@ pub(super) fn characters(parts: &[(TimePart, f64)], scale: f64, style: Style) ->
 const MAX_NAME: usize = 16;
 
 fn largest(bars: &[Bar]) -> f64 {
-    bars.iter()
-        .map(|bar| bar.whole)
-        .fold(f64::MIN_POSITIVE, f64::max)
+    let wholes = bars.iter().map(|bar| bar.whole);
+    wholes.fold(f64::MIN_POSITIVE, f64::max)
 }
 
 /// A line for each bar, on one scale.

@@ -70,6 +70,7 @@ object!(ReasonsView<'a>(it in &'a Reasons) {
     work_per_op: list(&it.work, QuantityView),
     // The parts that make most of the difference.
     most: it.most.iter().map(|(part, _)| part.name()).collect::<Vec<_>>(),
+    most_in_step [opt]: it.step.map(|(step, _)| step.name()),
     parts_cannot_be_told: it.noise,
     candidate_causes: list(&it.causes, CauseView),
 });

@@ -92,13 +92,13 @@ struct Section<'a> {
 /// `style`: tables have the characters of the bars.
 fn sections(explanation: &Explanation, style: Option<Style>) -> Vec<Section<'_>> {
     let families = explanation.families.iter().map(|family| {
-        let stack = family.stack.as_ref();
+        let stack = family.stack.iter();
         let stack = stack.map(|stack| stack_block(&family.of.columns, stack, style));
-        let members = (members(family, explanation), Vec::new());
+        let members = members(family, explanation);
         Section {
             title: words::title(&family.of, family.members.len()),
             sentence: words::of_family(family),
-            blocks: stack.into_iter().chain([members]).collect(),
+            blocks: stack.chain([(members, Vec::new())]).collect(),
             remarks: Vec::new(),
         }
     });
@@ -222,12 +222,8 @@ fn stack_block<'a>(
     if parts.len() > 1 {
         table.row(row(stack.whole.words.clone(), &stack.whole, &stack.whole));
     }
-    let bars = if drawn {
-        bars::of_sides(names, stack).into()
-    } else {
-        Vec::new()
-    };
-    (table, bars)
+    let bars = drawn.then(|| bars::of_sides(names, stack));
+    (table, bars.into_iter().flatten().collect())
 }
 
 fn worker_table(
@@ -310,17 +306,15 @@ const MAX_REASONS: usize = 6;
 pub fn reasons(explanation: &Explanation, style: Style) -> String {
     // `iodyno explain` reports what is undecided.
     let families = explanation.families.iter();
-    let families: Vec<&ExplainedFamily> = families
-        .filter(|it| it.most.is_some() && it.of.decided())
-        .collect();
+    let families = families.filter(|it| it.most.is_some() && it.of.decided());
+    let of_families = families
+        .clone()
+        .map(|it| (&it.of.row, words::of_family(it)));
     let own = explanation.comparisons.iter();
     let own = own.filter(|it| it.reasons.is_ok() && it.of.decided());
-    let own = own.filter(|it| !families.iter().any(|family| family.has(it)));
-    let own = own.map(|it| words::with_row(&it.of.row, &headline(it)));
-    let of_families = families
-        .iter()
-        .map(|it| words::with_row(&it.of.row, &words::of_family(it)));
-    let mut lines: Vec<String> = of_families.chain(own).collect();
+    let own = own.filter(|it| !families.clone().any(|family| family.has(it)));
+    let all = of_families.chain(own.map(|it| (&it.of.row, headline(it))));
+    let mut lines: Vec<String> = all.map(|(row, text)| words::with_row(row, &text)).collect();
     if lines.len() > MAX_REASONS {
         let more = format!("{} more: `iodyno explain`", lines.len() - MAX_REASONS);
         lines.truncate(MAX_REASONS);

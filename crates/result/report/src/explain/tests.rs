@@ -74,6 +74,7 @@ fn of_stack(in_flight: (f64, f64), op: Stack) -> Reasons {
         worker_limited: (false, false),
         work: Vec::new(),
         most: Vec::new(),
+        step: None,
         noise: false,
         causes: Vec::new(),
     }
@@ -437,7 +438,7 @@ fn long_values_of_a_cause_begin_where_they_differ() {
         &command("pool:16"),
     )];
     let found = headline(&explained(0.38, all));
-    let expected = "virtiofs.command: … inline --delay 200us → … pool:16 --delay 200us";
+    let expected = "virtiofs.command: … --dispatch inline … → … --dispatch pool:16 …";
     assert!(found.contains(expected), "{found}");
 }
 
@@ -476,6 +477,19 @@ fn a_family_has_one_section_with_its_members() {
         document["families"][0]["stack"]["parts"][0]["part"],
         "device"
     );
+}
+
+#[test]
+fn a_cycle_is_explained_by_its_step_and_the_part() {
+    let mut cycle = slow_device();
+    cycle.stacks.push(stack(
+        StackOf::Cycle,
+        vec![part(TimePart::Step("sync"), (1e5, 2.6e5))],
+    ));
+    cycle.step = Some((TimePart::Step("sync"), 1.5e5));
+    let found = headline(&explained(0.38, cycle));
+    let expected = "each cycle takes 2.6 × as long (100 → 260 µs), mostly in sync (+150 µs): at the device (+160 µs)";
+    assert!(found.contains(expected), "{found}");
 }
 
 #[test]

@@ -167,7 +167,8 @@ fn parts(reasons: &Reasons) -> impl Iterator<Item = TimePart> {
 
 /// Whether the CPU time of the worker is part of the time of an op.
 pub(super) fn is_fine(reasons: &Reasons) -> bool {
-    parts(reasons).any(|it| matches!(it, TimePart::Unknown | TimePart::AsleepOrDevice))
+    use TimePart::{AsleepOrDevice, CpuWait, KernelCpu, Unknown, UserCpu};
+    parts(reasons).any(|it| matches!(it, Unknown | AsleepOrDevice | KernelCpu | UserCpu | CpuWait))
 }
 
 /// Whether a time is longer, with the factor: `5.6 × as long`; `None`: it hardly differs.
@@ -196,7 +197,14 @@ fn most(explained: &Explained, reasons: &Reasons) -> String {
         let by = signed(*by, SeriesUnit::Nanos);
         format!("{} ({by})", part.place())
     });
-    let named = named.collect::<Vec<String>>().join(" and ");
+    let mut named = named.collect::<Vec<String>>().join(" and ");
+    if let Some((step, by)) = reasons.step.filter(|_| !named.is_empty()) {
+        named = format!(
+            "in {} ({}): {named}",
+            step.name(),
+            signed(by, SeriesUnit::Nanos)
+        );
+    }
     let whole = reasons.time.difference.value.abs();
     match reasons.most.first() {
         Some((_, by)) if by.abs() >= whole / 2.0 => format!(", mostly {named}"),
@@ -211,15 +219,14 @@ fn most(explained: &Explained, reasons: &Reasons) -> String {
 
 /// `; in x the worker is the limit (98 % of its time is CPU)`.
 fn limit(of: &ComparedSides, reasons: &Reasons) -> String {
-    let (column, busy) = match reasons.worker_limited {
-        (true, true) if is_fine(reasons) && rate_counts(of, reasons) => {
-            ("both", busy_worker(reasons, |it| it.sides.1))
-        }
-        (false, true) => (of.columns.1.as_str(), busy_worker(reasons, |it| it.sides.1)),
-        (true, false) => (of.columns.0.as_str(), busy_worker(reasons, |it| it.sides.0)),
+    let by_law = rate_counts(of, reasons);
+    let (column, side): (&str, fn(&Quantity) -> f64) = match reasons.worker_limited {
+        (true, true) if is_fine(reasons) && by_law => ("both", |it| it.sides.1),
+        (false, true) => (&of.columns.1, |it| it.sides.1),
+        (true, false) => (&of.columns.0, |it| it.sides.0),
         _ => return String::new(),
     };
-    format!("; in {column} {busy}")
+    format!("; in {column} {}", busy_worker(reasons, side))
 }
 
 /// `the worker is the limit (98 % of its time is CPU)`, or what it waits for, on a side.
@@ -299,25 +306,29 @@ pub(super) fn member(family: &ExplainedFamily, member: &Explained) -> String {
     own.collect::<Vec<&str>>().join(" ")
 }
 
-/// Two values that differ, short enough for a sentence: of long ones, the words with which both begin are left out.
+/// Two values that differ, short enough for a sentence: of long ones, only the words that differ, with the flag before
+/// them.
 fn short(values: [&str; 2]) -> [String; 2] {
-    let is_long = |value: &str| value.chars().nth(MAX_VALUE_LEN).is_some();
-    let common = match values.into_iter().any(is_long) {
-        true => {
-            let pairs = values[0]
-                .split_inclusive(' ')
-                .zip(values[1].split_inclusive(' '));
-            let equal = pairs.take_while(|(one, other)| one == other);
-            equal.map(|(word, _)| word.len()).sum()
-        }
-        false => 0,
-    };
-    values.map(|value| {
-        let rest = &value[common..];
-        let begin = if common > 0 { "… " } else { "" };
-        match rest.char_indices().nth(MAX_VALUE_LEN) {
-            None => format!("{begin}{rest}"),
-            Some((end, _)) => format!("{begin}{}…", &rest[..end]),
+    if values
+        .iter()
+        .all(|value| value.chars().count() <= MAX_VALUE_LEN)
+    {
+        return values.map(str::to_owned);
+    }
+    let [one, other] = values.map(|value| value.split(' ').collect::<Vec<&str>>());
+    let pairs = one.iter().zip(&other);
+    let begin = pairs.take_while(|(one, other)| one == other).count();
+    let pairs = one[begin..].iter().rev().zip(other[begin..].iter().rev());
+    let end = pairs.take_while(|(one, other)| one == other).count();
+    let flag = begin > 0 && one[begin - 1].starts_with('-');
+    let begin = begin - usize::from(flag);
+    [one, other].map(|words| {
+        let own = words[begin..words.len() - end].join(" ");
+        let before = if begin > 0 { "… " } else { "" };
+        let after = if end > 0 { " …" } else { "" };
+        match own.char_indices().nth(MAX_VALUE_LEN) {
+            None => format!("{before}{own}{after}"),
+            Some((cut, _)) => format!("{before}{}…", &own[..cut]),
         }
     })
 }
