@@ -55,20 +55,6 @@ pub fn bootstrap(
     groups(&[values], |groups| statistic(&groups[0]), settings)
 }
 
-/// The statistic of two independent samples with its bootstrap interval; each is resampled separately.
-pub fn bootstrap_two(
-    baseline: &[f64],
-    candidate: &[f64],
-    statistic: impl Fn(&[f64], &[f64]) -> f64,
-    settings: &Bootstrap,
-) -> Result<Estimate, StatsError> {
-    groups(
-        &[baseline, candidate],
-        |groups| statistic(&groups[0], &groups[1]),
-        settings,
-    )
-}
-
 /// The bootstrap over any number of independent groups.
 fn groups(
     data: &[&[f64]],

@@ -1,6 +1,6 @@
 //! Equivalence by two one-sided tests.
 
-use crate::compare::{log_ratios, logarithms};
+use crate::logarithms::{log_ratios, logarithms};
 use crate::{StatsError, mann_whitney, signed_rank};
 
 /// The range of ratios that count as equal, `low < 1 < high`.

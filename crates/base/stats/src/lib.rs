@@ -12,8 +12,6 @@
 mod autocorrelation;
 mod bootstrap;
 mod change_points;
-mod compare;
-mod correlation;
 mod distributions;
 mod effect;
 mod energy;
@@ -23,6 +21,7 @@ mod family;
 mod fisher;
 mod interval;
 mod knee;
+mod logarithms;
 mod mann_whitney;
 mod mean_interval;
 mod means;
@@ -42,12 +41,8 @@ mod u_distribution;
 mod welch;
 
 pub use autocorrelation::{Autocorrelation, autocorrelation_time};
-pub use bootstrap::{Bootstrap, BootstrapKind, bootstrap, bootstrap_two};
+pub use bootstrap::{Bootstrap, BootstrapKind, bootstrap};
 pub use change_points::{ChangePoint, ChangePointOptions, Segment, Segmentation, change_points};
-pub use compare::{
-    PairedComparison, UnpairedComparison, compare_paired, compare_unpaired, log_ratios,
-};
-pub use correlation::rank_correlation;
 pub use distributions::{normal_cdf, normal_quantile, student_t_quantile, student_t_two_sided_p};
 pub use effect::cliffs_delta;
 pub use equivalence::{
@@ -58,17 +53,17 @@ pub use family::geometric_mean;
 pub use fisher::fisher_exact;
 pub use interval::{Estimate, Interval, Method};
 pub use knee::knee;
+pub use logarithms::log_ratios;
 pub use mann_whitney::{
     EXACT_LIMIT_TIED, EXACT_LIMIT_UNTIED, MannWhitney, mann_whitney, smallest_p_mann_whitney,
 };
 pub use mean_interval::mean_interval;
 pub use means::{MeanDifference, mean_difference, mean_permutation_p, prediction_interval};
-pub use median_interval::{MedianInterval, least_values_for_median_interval};
+pub use median_interval::MedianInterval;
 pub use multiplicity::{benjamini_hochberg, benjamini_hochberg_levels, holm, holm_levels};
 pub use outliers::{TrimmedMean, trimmed_mean};
 pub use power::{
-    Decides, Projection, least_rounds, least_samples, rounds_for_width, rounds_to_decide,
-    samples_for_width, samples_to_decide,
+    Decides, Projection, least_rounds, least_samples, rounds_to_decide, samples_to_decide,
 };
 pub use sample::{QuantileKind, Sample};
 pub use serial::{Change, MIN_FOR_CHANGE, SerialChange, serial_change, serial_correlation};

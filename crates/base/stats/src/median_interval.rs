@@ -64,18 +64,6 @@ impl Sample {
     }
 }
 
-/// The smallest number of values for which the median has an interval at `level`: 6 at 0.95, 8 at 0.99.
-///
-/// The widest interval, from the smallest to the largest value, misses the median with probability 2/2ⁿ.
-pub fn least_values_for_median_interval(level: f64) -> Result<usize, StatsError> {
-    check_open_unit("level", level)?;
-    let mut count = 2;
-    while count < 1000 && 1.0 - 0.5f64.powi(count - 1) < level {
-        count += 1;
-    }
-    Ok(count as usize)
-}
-
 fn exact_orders(count: usize, level: f64) -> (usize, usize, f64, Method) {
     let chance = |below: usize| choose(count, below) * 0.5f64.powi(count as i32);
     // [low, high) are the selected numbers of smaller values.

@@ -54,37 +54,12 @@ pub fn least_samples(primaries: usize, alpha: f64) -> Result<usize, StatsError> 
         .unwrap_or(FARTHEST))
 }
 
-/// The number of rounds after which the interval of the Hodges–Lehmann estimate at `level` has this `width` (high −
-/// low), given the differences (log-ratios) so far. Needs two.
-///
-/// Expected half-width: t·s·√(π/3)/√n, with Student's t for n−1 degrees of freedom. At least the number of rounds
-/// that the level needs for an interval.
-pub fn rounds_for_width(
-    differences: &[f64],
-    level: f64,
-    width: f64,
-) -> Result<Projection, StatsError> {
-    let spread = Spread::of_paired(differences)?;
-    check_width(width)?;
-    project(&spread, level, width / 2.0, None)
-}
-
-/// The number of trials per side after which the interval of the shift at `level` has this `width`. Needs two per
-/// side.
-pub fn samples_for_width(
-    baseline: &[f64],
-    candidate: &[f64],
-    level: f64,
-    width: f64,
-) -> Result<Projection, StatsError> {
-    let spread = Spread::of_unpaired(baseline, candidate)?;
-    check_width(width)?;
-    project(&spread, level, width / 2.0, None)
-}
-
 /// The number of rounds until a verdict, given the differences (log-ratios) so far: until the interval at `level`
 /// either excludes 0 or lies within ±`margin` with probability `power`, assuming that the estimate is the true value.
 /// The nearer of the two goals is projected.
+///
+/// Expected half-width: t·s·√(π/3)/√n, with Student's t for n−1 degrees of freedom. At least the number of rounds
+/// that the level needs for an interval.
 ///
 /// Requires (t for the level + t for the power)·s·√(π/3)/√n ≤ |estimate| or ≤ margin − |estimate|. For the second
 /// goal only the nearer bound of the margin is used. With a power of 0.5 this is the number at which the expected
@@ -160,26 +135,13 @@ impl Spread {
         }
     }
 
-    /// The expected half-width with `count` rounds, widened if a power is given.
-    fn half_width(&self, count: usize, level: f64, power: Option<f64>) -> Result<f64, StatsError> {
+    /// The expected half-width with `count` rounds, widened by the power.
+    fn half_width(&self, count: usize, level: f64, power: f64) -> Result<f64, StatsError> {
         let freedom = self.freedom.0 * count as f64 - self.freedom.1;
-        let mut factor = student_t_quantile((1.0 + level) / 2.0, freedom)?;
-        if let Some(power) = power {
-            factor += student_t_quantile(power, freedom)?;
-        }
+        let factor =
+            student_t_quantile((1.0 + level) / 2.0, freedom)? + student_t_quantile(power, freedom)?;
         Ok(factor * self.error / (count as f64).sqrt())
     }
-}
-
-fn check_width(width: f64) -> Result<(), StatsError> {
-    if width > 0.0 && width.is_finite() {
-        return Ok(());
-    }
-    Err(StatsError::OutOfRange {
-        name: "width",
-        value: width,
-        expected: "a number above 0",
-    })
 }
 
 fn to_decide(
@@ -189,7 +151,13 @@ fn to_decide(
     level: f64,
     power: f64,
 ) -> Result<(Projection, Decides), StatsError> {
-    check_width(margin)?;
+    if !(margin > 0.0 && margin.is_finite()) {
+        return Err(StatsError::OutOfRange {
+            name: "margin",
+            value: margin,
+            expected: "a number above 0",
+        });
+    }
     check_open_unit("power", power)?;
     let distance = estimate.abs();
     let (half_width, decides) = if distance >= margin - distance {
@@ -197,7 +165,7 @@ fn to_decide(
     } else {
         (margin - distance, Decides::Equivalence)
     };
-    Ok((project(spread, level, half_width, Some(power))?, decides))
+    Ok((project(spread, level, half_width, power)?, decides))
 }
 
 /// The smallest number of rounds, at least the existing ones, whose expected half-width is small enough.
@@ -205,7 +173,7 @@ fn project(
     spread: &Spread,
     level: f64,
     half_width: f64,
-    power: Option<f64>,
+    power: f64,
 ) -> Result<Projection, StatsError> {
     check_open_unit("level", level)?;
     let enough = |count: usize| -> Result<bool, StatsError> {

@@ -25,10 +25,6 @@ fn calls() -> Vec<Call> {
             hodges_lehmann_shift(&FINE, v, 0.95).err()
         }),
         ("cliffs_delta", 1, |v| cliffs_delta(&FINE, v).err()),
-        ("compare_paired", 1, |v| compare_paired(v, v, 0.95).err()),
-        ("compare_unpaired", 1, |v| {
-            compare_unpaired(&FINE, v, 0.95).err()
-        }),
         ("log_ratios", 1, |v| log_ratios(v, v).err()),
         ("equivalence_of_differences", 1, |v| {
             equivalence_of_differences(v, -1.0, 1.0).err()
@@ -40,9 +36,6 @@ fn calls() -> Vec<Call> {
             equivalence_unpaired(v, &FINE, margin()).err()
         }),
         ("bootstrap", 1, |v| bootstrap(v, |v| v[0], &quick()).err()),
-        ("bootstrap_two", 1, |v| {
-            bootstrap_two(&FINE, v, |a, b| a[0] + b[0], &quick()).err()
-        }),
         ("geometric_mean", 1, |v| geometric_mean(v).err()),
         ("holm", 1, |v| holm(v).err()),
         ("holm_levels", 1, |v| holm_levels(v, 0.05).err()),
@@ -53,12 +46,6 @@ fn calls() -> Vec<Call> {
         ("autocorrelation_time", 2, |v| autocorrelation_time(v).err()),
         ("change_points", 1, |v| {
             change_points(v, &ChangePointOptions::default()).err()
-        }),
-        ("rounds_for_width", 2, |v| {
-            rounds_for_width(v, 0.95, 0.1).err()
-        }),
-        ("samples_for_width", 2, |v| {
-            samples_for_width(v, &FINE, 0.95, 0.1).err()
         }),
         ("rounds_to_decide", 2, |v| {
             rounds_to_decide(v, 0.03, 0.95, 0.5).err()
@@ -138,7 +125,7 @@ fn ratios_refuse_zero_and_negative_values_with_their_index() {
     assert_eq!(log_ratios(&[1.0, -4.0, 2.0], &fine), Err(expected(-4.0)));
     assert_eq!(geometric_mean(&[1.0, 0.0]), Err(expected(0.0)));
     let mismatch = StatsError::LengthMismatch { left: 3, right: 2 };
-    assert_eq!(compare_paired(&fine, &fine[..2], 0.95), Err(mismatch));
+    assert_eq!(log_ratios(&fine, &fine[..2]), Err(mismatch));
 }
 
 #[test]
@@ -149,9 +136,8 @@ fn settings_out_of_range_are_named() {
             hodges_lehmann(&fine, level).err(),
             hodges_lehmann_shift(&fine, &fine, level).err(),
             Sample::new(&fine).unwrap().median_interval(level).err(),
-            least_values_for_median_interval(level).err(),
             bootstrap(&fine, |v| v[0], &Bootstrap { level, ..quick() }).err(),
-            rounds_for_width(&fine, level, 0.1).err(),
+            rounds_to_decide(&fine, 0.03, level, 0.5).err(),
             least_rounds(1, level).err(),
             least_samples(1, level).err(),
             normal_quantile(level).err(),
@@ -174,7 +160,6 @@ fn settings_out_of_range_are_named() {
     assert!(holm(&[0.5, 1.5]).is_err() && benjamini_hochberg(&[-0.1]).is_err());
     assert!(student_t_quantile(0.5, 0.0).is_err() && student_t_two_sided_p(1.0, -1.0).is_err());
     assert!(student_t_two_sided_p(f64::NAN, 3.0).is_err());
-    assert!(rounds_for_width(&fine, 0.95, 0.0).is_err());
     assert!(rounds_to_decide(&fine, -0.03, 0.95, 0.5).is_err());
     let options = ChangePointOptions {
         window: 5,

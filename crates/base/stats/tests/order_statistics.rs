@@ -4,8 +4,8 @@ mod common;
 
 use common::{X, close, irregular};
 use iodyno_stats::{
-    Method, QuantileKind, Sample, least_values_for_median_interval, normal_cdf, normal_quantile,
-    student_t_quantile, student_t_two_sided_p, trimmed_mean,
+    Method, QuantileKind, Sample, normal_cdf, normal_quantile, student_t_quantile,
+    student_t_two_sided_p, trimmed_mean,
 };
 
 #[test]
@@ -185,13 +185,6 @@ fn order_statistic_intervals_agree_with_benchmath() {
             (31, 14, 18, 0.5275023859993115),
         ],
     );
-}
-
-#[test]
-fn an_interval_at_95_percent_needs_six_values() {
-    assert_eq!(least_values_for_median_interval(0.95), Ok(6));
-    assert_eq!(least_values_for_median_interval(0.99), Ok(8));
-    assert_eq!(least_values_for_median_interval(0.5), Ok(2));
 }
 
 #[test]

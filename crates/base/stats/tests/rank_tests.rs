@@ -4,9 +4,8 @@ mod common;
 
 use common::{AFTER, AT_TERM, BEFORE, EARLY, X, Y, close, irregular, irregular_shifted};
 use iodyno_stats::{
-    Method, Sample, cliffs_delta, compare_paired, compare_unpaired, hodges_lehmann,
-    hodges_lehmann_shift, mann_whitney, signed_rank, smallest_p_mann_whitney,
-    smallest_p_signed_rank,
+    Method, Sample, cliffs_delta, hodges_lehmann, hodges_lehmann_shift, log_ratios, mann_whitney,
+    signed_rank, smallest_p_mann_whitney, smallest_p_signed_rank,
 };
 
 fn differences(before: &[f64], after: &[f64]) -> Vec<f64> {
@@ -318,26 +317,25 @@ fn smallest_p_is_that_of_complete_separation() {
 #[test]
 fn three_runs_per_side_have_no_interval_at_95_percent() {
     let (a, b) = ([30.1, 31.4, 33.3], [27.0, 27.1, 26.8]);
-    let found = compare_unpaired(&a, &b, 0.95).unwrap();
-    assert_eq!(found.ratio.interval, None);
-    assert_eq!(found.cliffs_delta, -1.0);
-    assert_eq!(compare_paired(&a, &b, 0.95).unwrap().ratio.interval, None);
+    let shift = hodges_lehmann_shift(&a, &b, 0.95).unwrap();
+    assert_eq!(shift.interval, None);
+    assert_eq!(cliffs_delta(&a, &b), Ok(-1.0));
+    let paired = hodges_lehmann(&log_ratios(&a, &b).unwrap(), 0.95).unwrap();
+    assert_eq!(paired.interval, None);
     assert!(hodges_lehmann(&[1.0; 5], 0.95).unwrap().interval.is_none());
     assert!(hodges_lehmann(&[1.0; 6], 0.95).unwrap().interval.is_some());
 }
 
 #[test]
 fn equal_values_show_no_difference() {
-    let found = compare_paired(&X, &X, 0.95).unwrap();
-    assert_eq!(
-        (found.ratio.value, found.test.p, found.test.nonzero),
-        (1.0, 1.0, 0)
-    );
-    let found = compare_unpaired(&[7.0; 30], &[7.0; 70], 0.95).unwrap();
-    assert_eq!(
-        (found.ratio.value, found.test.p, found.cliffs_delta),
-        (1.0, 1.0, 0.0)
-    );
+    let ratios = log_ratios(&X, &X).unwrap();
+    let found = signed_rank(&ratios).unwrap();
+    assert_eq!((found.p, found.nonzero), (1.0, 0));
+    assert_eq!(hodges_lehmann(&ratios, 0.95).unwrap().value, 0.0);
+    let (few, many) = ([7.0; 30], [7.0; 70]);
+    assert_eq!(hodges_lehmann_shift(&few, &many, 0.95).unwrap().value, 0.0);
+    assert_eq!(mann_whitney(&few, &many).unwrap().p, 1.0);
+    assert_eq!(cliffs_delta(&few, &many), Ok(0.0));
 }
 
 #[test]

@@ -4,8 +4,7 @@ mod common;
 
 use common::close;
 use iodyno_stats::{
-    Decides, least_rounds, least_samples, rounds_for_width, rounds_to_decide, samples_for_width,
-    samples_to_decide, student_t_quantile,
+    Decides, least_rounds, least_samples, rounds_to_decide, samples_to_decide, student_t_quantile,
 };
 
 #[test]
@@ -30,33 +29,33 @@ fn the_minimum_of_rounds_under_holm_agrees_with_the_table() {
 
 const SEEN: [f64; 10] = [0.06, -0.03, 0.05, 0.01, -0.02, 0.08, 0.0, 0.04, -0.01, 0.02];
 
+/// Two values with this standard deviation, whose centre is 0.
+fn spread(deviation: f64) -> [f64; 2] {
+    [-deviation / 2f64.sqrt(), deviation / 2f64.sqrt()]
+}
+
+/// The number of rounds whose expected interval has this width.
+fn for_width(deviation: f64, level: f64, width: f64) -> Option<usize> {
+    let projected = rounds_to_decide(&spread(deviation), width / 2.0, level, 0.5);
+    projected.unwrap().0.rounds
+}
+
 #[test]
 fn a_width_needs_the_first_count_whose_expected_width_is_small_enough() {
-    let found = rounds_for_width(&SEEN, 0.95, 0.03).unwrap();
-    let mean = SEEN.iter().sum::<f64>() / 10.0;
-    let deviation = (SEEN.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 9.0).sqrt();
     let width = |rounds: usize| {
         let t = student_t_quantile(0.975, rounds as f64 - 1.0).unwrap();
-        2.0 * t * deviation * (std::f64::consts::PI / 3.0 / rounds as f64).sqrt()
+        2.0 * t * 0.04 * (std::f64::consts::PI / 3.0 / rounds as f64).sqrt()
     };
-    let rounds = found.rounds.unwrap();
+    let rounds = for_width(0.04, 0.95, 0.03).unwrap();
     assert!(width(rounds) <= 0.03 && width(rounds - 1) > 0.03);
-    assert_eq!(found.more, Some(rounds - 10));
 }
 
 #[test]
 fn narrower_widths_and_higher_power_need_more_rounds() {
-    let rounds = |width| {
-        rounds_for_width(&SEEN, 0.95, width)
-            .unwrap()
-            .rounds
-            .unwrap()
-    };
+    let rounds = |width| for_width(0.04, 0.95, width).unwrap();
     assert!(rounds(0.01) > rounds(0.02) && rounds(0.02) > rounds(0.04));
-    // Already narrow enough: no further rounds.
-    assert_eq!(rounds_for_width(&SEEN, 0.95, 1.0).unwrap().more, Some(0));
     // Not reachable.
-    assert_eq!(rounds_for_width(&SEEN, 0.95, 1e-6).unwrap().rounds, None);
+    assert_eq!(for_width(0.04, 0.95, 1e-6), None);
     let decide = |power| {
         rounds_to_decide(&SEEN, 0.03, 0.95, power)
             .unwrap()
@@ -66,14 +65,8 @@ fn narrower_widths_and_higher_power_need_more_rounds() {
     };
     assert!(decide(0.8) > decide(0.5));
     // A constant difference only needs the number of rounds at which the test can be significant.
-    assert_eq!(
-        rounds_for_width(&[0.1, 0.1], 0.95, 0.01).unwrap().rounds,
-        Some(6)
-    );
-    assert_eq!(
-        rounds_for_width(&[0.1, 0.1], 0.999, 0.01).unwrap().rounds,
-        Some(11)
-    );
+    assert_eq!(for_width(0.0, 0.95, 0.01), Some(6));
+    assert_eq!(for_width(0.0, 0.999, 0.01), Some(11));
 }
 
 #[test]
@@ -101,17 +94,12 @@ fn the_nearer_of_difference_and_equivalence_is_projected() {
 
 #[test]
 fn unpaired_projections_count_both_spreads() {
-    let quiet = [0.01, -0.01, 0.005, -0.005];
-    let paired = rounds_for_width(&SEEN, 0.95, 0.02).unwrap().rounds.unwrap();
-    let one_noisy = samples_for_width(&quiet, &SEEN, 0.95, 0.02)
-        .unwrap()
-        .rounds
-        .unwrap();
-    let both_noisy = samples_for_width(&SEEN, &SEEN, 0.95, 0.02)
-        .unwrap()
-        .rounds
-        .unwrap();
-    assert!(one_noisy >= paired && both_noisy > one_noisy);
+    let unpaired = |one, other| {
+        let projected = samples_to_decide(&spread(one), &spread(other), 0.01, 0.95, 0.5);
+        projected.unwrap().0.rounds.unwrap()
+    };
+    let paired = for_width(0.04, 0.95, 0.02).unwrap();
+    assert!(unpaired(0.008, 0.04) >= paired && unpaired(0.04, 0.04) > unpaired(0.008, 0.04));
     let shifted = SEEN.map(|v| v + 0.2);
     let (projection, goal) = samples_to_decide(&SEEN, &shifted, 0.03, 0.95, 0.8).unwrap();
     assert_eq!((goal, projection.more), (Decides::Difference, Some(0)));

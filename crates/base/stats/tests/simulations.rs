@@ -1,9 +1,8 @@
 //! Properties of the procedures over many simulated experiments, from fixed seeds.
 
 use iodyno_stats::{
-    ChangePointOptions, Margin, autocorrelation_time, change_points, compare_paired,
-    compare_unpaired, equivalence_paired, hodges_lehmann, mann_whitney, rounds_for_width,
-    rounds_to_decide, signed_rank,
+    ChangePointOptions, Margin, autocorrelation_time, change_points, equivalence_paired,
+    hodges_lehmann, log_ratios, mann_whitney, rounds_to_decide, signed_rank,
 };
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Normal};
@@ -60,31 +59,27 @@ fn random_order_within_rounds_tolerates_a_drift_and_blocked_order_does_not() {
         let first = random.random_range(0..2);
         (2 * round + first, 2 * round + 1 - first)
     };
+    let paired = |baseline: &[f64], candidate: &[f64]| {
+        let ratios = log_ratios(baseline, candidate).unwrap();
+        signed_rank(&ratios).unwrap().p
+    };
     let blocked = |round: usize, _: &mut Random| (round, 10 + round);
     // Ten times as many trials: the exact level, 0.0488, is just below the nominal one.
     let random_order = share(10 * trials, |_| {
         let [baseline, candidate] = drifting(&mut source, in_rounds);
-        compare_paired(&baseline, &candidate, 0.95).unwrap().test.p <= 0.05
+        paired(&baseline, &candidate) <= 0.05
     });
     let unpaired_order = share(trials, |_| {
         let [baseline, candidate] = drifting(&mut source, in_rounds);
-        compare_unpaired(&baseline, &candidate, 0.95)
-            .unwrap()
-            .test
-            .p
-            <= 0.05
+        mann_whitney(&baseline, &candidate).unwrap().p <= 0.05
     });
     let blocked_order = share(trials, |_| {
         let [baseline, candidate] = drifting(&mut source, blocked);
-        compare_unpaired(&baseline, &candidate, 0.95)
-            .unwrap()
-            .test
-            .p
-            <= 0.05
+        mann_whitney(&baseline, &candidate).unwrap().p <= 0.05
     });
     let blocked_pairs = share(trials, |_| {
         let [baseline, candidate] = drifting(&mut source, blocked);
-        compare_paired(&baseline, &candidate, 0.95).unwrap().test.p <= 0.05
+        paired(&baseline, &candidate) <= 0.05
     });
     assert!(random_order <= 0.05, "{random_order}");
     // Unpaired, the drift increases the spread of both: no false results, but low power.
@@ -251,10 +246,8 @@ fn projected_from(pilot: &[f64], width: f64) -> usize {
     let square = pilot.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (pilot.len() - 1) as f64;
     // Two values ±d/√2 have the standard deviation d.
     let reach = (square / 2.0).sqrt();
-    rounds_for_width(&[-reach, reach], 0.95, width)
-        .unwrap()
-        .rounds
-        .unwrap()
+    let projected = rounds_to_decide(&[-reach, reach], width / 2.0, 0.95, 0.5);
+    projected.unwrap().0.rounds.unwrap()
 }
 
 #[test]
