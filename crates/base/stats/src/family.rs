@@ -1,7 +1,7 @@
 //! One figure for a family of workloads.
 
 use crate::StatsError;
-use crate::compare::logarithms;
+use crate::logarithms::logarithms;
 use crate::sample::mean;
 
 /// exp(mean(ln x)) of values above zero. Ratios are averaged geometrically so that the choice of the

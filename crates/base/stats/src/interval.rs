@@ -39,15 +39,6 @@ impl Interval {
     pub fn within(&self, low: f64, high: f64) -> bool {
         low <= self.low && self.high <= high
     }
-
-    /// The interval of an increasing function of the estimate, such as `exp`.
-    pub(crate) fn map(self, rising: impl Fn(f64) -> f64) -> Self {
-        Interval {
-            low: rising(self.low),
-            high: rising(self.high),
-            ..self
-        }
-    }
 }
 
 /// A point estimate with its interval; `None` if there are too few values for the level.
@@ -57,14 +48,4 @@ pub struct Estimate {
     pub value: f64,
     /// Its confidence interval, if there is one.
     pub interval: Option<Interval>,
-}
-
-impl Estimate {
-    /// The estimate of an increasing function of the quantity, such as `exp`.
-    pub(crate) fn map(self, rising: impl Fn(f64) -> f64) -> Self {
-        Estimate {
-            value: rising(self.value),
-            interval: self.interval.map(|interval| interval.map(&rising)),
-        }
-    }
 }

@@ -41,7 +41,7 @@ mod u_distribution;
 mod welch;
 
 pub use autocorrelation::{Autocorrelation, autocorrelation_time};
-pub use bootstrap::{Bootstrap, BootstrapKind, bootstrap};
+pub use bootstrap::{Bootstrap, bootstrap};
 pub use change_points::{ChangePoint, ChangePointOptions, Segment, Segmentation, change_points};
 pub use distributions::{normal_cdf, normal_quantile, student_t_quantile, student_t_two_sided_p};
 pub use effect::cliffs_delta;

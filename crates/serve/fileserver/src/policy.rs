@@ -178,7 +178,7 @@ impl Class {
 /// Smoothed service times. All threads of a server share them.
 #[derive(Debug)]
 pub struct Estimates {
-    hand_off_ns: AtomicU64,
+    hand_off_ns: u64,
     cpus: usize,
     /// 0: unknown.
     service_ns: [AtomicU64; CLASSES],
@@ -208,7 +208,7 @@ impl Estimates {
     #[must_use]
     pub fn new(hand_off_ns: u64, cpus: usize) -> Estimates {
         Estimates {
-            hand_off_ns: hand_off_ns.max(1).into(),
+            hand_off_ns: hand_off_ns.max(1),
             cpus,
             waited_ns: [const { AtomicU64::new(UNKNOWN) }; CLASSES],
             service_ns: [const { AtomicU64::new(0) }; CLASSES],
@@ -245,12 +245,7 @@ impl Estimates {
     /// The cost of a hand-off, ns.
     #[must_use]
     pub fn hand_off_ns(&self) -> u64 {
-        self.hand_off_ns.load(Ordering::Relaxed)
-    }
-
-    /// Sets the cost of a hand-off, ns.
-    pub fn set_hand_off_ns(&self, ns: u64) {
-        self.hand_off_ns.store(ns.max(1), Ordering::Relaxed);
+        self.hand_off_ns
     }
 
     /// Marks a class as slow while one of its requests hangs in the thread of a queue.

@@ -163,16 +163,6 @@ impl Histogram {
         self
     }
 
-    /// Number of values above the bin of `value`.
-    pub fn count_above(&self, value: u64) -> u64 {
-        let limit = BinLayout::index(value) as u32;
-        self.bins
-            .iter()
-            .filter(|(bin, _)| *bin > limit)
-            .map(|(_, count)| count)
-            .sum()
-    }
-
     /// (lowest value, highest value, count) of each bin with a count, ascending, ns.
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         self.bins.iter().map(|(bin, count)| {

@@ -21,8 +21,8 @@ use iodyno_model::{
     Regret, Verdict,
 };
 use iodyno_stats::{
-    Bootstrap, BootstrapKind, Sample as Sorted, bootstrap, hodges_lehmann, least_rounds,
-    mean_and_error, simultaneous_reach, simultaneous_tests, smallest_p_signed_rank,
+    Bootstrap, Sample as Sorted, bootstrap, hodges_lehmann, least_rounds, mean_and_error,
+    simultaneous_reach, simultaneous_tests, smallest_p_signed_rank,
 };
 use iodyno_units::counted;
 
@@ -321,7 +321,6 @@ impl<'a> Matrix<'a> {
         let settings = Bootstrap {
             resamples: RESAMPLES,
             level,
-            kind: BootstrapKind::Percentile,
             ..Bootstrap::default()
         };
         let found = bootstrap(&rounds, statistic, &settings).ok()?;
