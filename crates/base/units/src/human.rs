@@ -31,6 +31,15 @@ impl fmt::Display for Significant {
     }
 }
 
+/// `a`, `a and b`, `a, b and c`.
+pub fn list(items: &[impl fmt::Display]) -> String {
+    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+    match items.as_slice() {
+        [most @ .., last] if !most.is_empty() => format!("{} and {last}", most.join(", ")),
+        items => items.concat(),
+    }
+}
+
 /// A number of items: `1 file`, `2 files`, `10 000 files`. `noun` is the singular of a noun whose plural
 /// ends in `s`.
 pub fn counted(number: u64, noun: &str) -> String {

@@ -10,7 +10,7 @@ mod nanos;
 mod rate;
 
 pub use bytes::{Bytes, fio_size_factor};
-pub use human::{Significant, counted, grouped, multiple, percent, significant};
+pub use human::{Significant, counted, grouped, list, multiple, percent, significant};
 pub use nanos::Nanos;
 pub use rate::Rate;
 

@@ -1,7 +1,7 @@
 //! Warns of options that are valid but whose effect may be unexpected.
 
 use iodyno_model::{Amount, Content, Diagnostic, EngineKind, Job, Order, Severity, SimDevice};
-use iodyno_units::Bytes;
+use iodyno_units::{Bytes, list};
 
 use super::draft::Draft;
 use super::options::engine_options;
@@ -44,10 +44,7 @@ pub(super) fn check(draft: &Draft, job: &Job, report: &mut Report) {
 /// `io_uring, libaio and pvsync2`.
 fn names(engines: &[EngineKind]) -> String {
     let names: Vec<&str> = engines.iter().map(|kind| kind.name()).collect();
-    match names.as_slice() {
-        [most @ .., last] if !most.is_empty() => format!("{} and {last}", most.join(", ")),
-        names => names.concat(),
-    }
+    list(&names)
 }
 
 struct Trap<'a> {

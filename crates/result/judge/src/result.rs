@@ -248,14 +248,9 @@ pub fn title_of(runs: &[Run]) -> String {
 
 /// `after against before, runs 3 and 4`: the sides, if they are not the runs themselves.
 fn title_of_sides(columns: &[String], runs: &[Run]) -> String {
-    let numbers: Vec<String> = runs
-        .iter()
-        .map(|run| run.summary.alias.to_string())
-        .collect();
-    let runs = match numbers.as_slice() {
-        [most @ .., last] if !most.is_empty() => format!("runs {} and {last}", most.join(", ")),
-        numbers => format!("run {}", numbers.concat()),
-    };
+    let numbers: Vec<u64> = runs.iter().map(|run| run.summary.alias).collect();
+    let noun = if runs.len() > 1 { "runs" } else { "run" };
+    let runs = format!("{noun} {}", iodyno_units::list(&numbers));
     match columns {
         [baseline, others @ ..] if !others.is_empty() => {
             format!("{} against {baseline}, {runs}", others.join(", "))

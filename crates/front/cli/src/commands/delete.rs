@@ -3,7 +3,7 @@
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, RunSummary};
 use iodyno_store::{SqliteStore, Store};
-use iodyno_units::counted;
+use iodyno_units::{counted, list};
 
 use crate::args::{DeleteArgs, NameArgs};
 use crate::begun;
@@ -65,13 +65,10 @@ pub(crate) fn name(args: &NameArgs, context: &Context) -> Result<Exit, Failure> 
     let namesakes = runs.filter(|other| other.name == name && other.id != run.id);
     let mut namesakes: Vec<u64> = namesakes.map(|other| other.alias).collect();
     namesakes.sort_unstable();
-    if let Some((last, others)) = namesakes.split_last() {
-        let others: Vec<String> = others.iter().map(u64::to_string).collect();
-        let which = match others.is_empty() {
-            true => format!("run {last}"),
-            false => format!("runs {} and {last}", others.join(", ")),
-        };
-        let fault = format!("the name `{}` is also that of {which}", on_one_line(name));
+    if !namesakes.is_empty() {
+        let noun = if namesakes.len() > 1 { "runs" } else { "run" };
+        let (name, which) = (on_one_line(name), list(&namesakes));
+        let fault = format!("the name `{name}` is also that of {noun} {which}");
         let hint = "a command that gets this name does not know which run is meant: use the number, or another name";
         context.tell(&[Diagnostic::warning(fault).hint(hint)]);
     }

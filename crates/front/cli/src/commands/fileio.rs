@@ -12,7 +12,7 @@ use iodyno_model::{Diagnostic, Job, NodeAddress, Plan, PlannedNode, Severity, Ta
 use iodyno_report::sysbench as report;
 use iodyno_runner::Event;
 use iodyno_sysbench::{self as sysbench, Action, Command};
-use iodyno_units::Nanos;
+use iodyno_units::{Nanos, list};
 
 use crate::args::{ExperimentArgs, FileioArgs, called_by_other_name};
 use crate::commands::run::show_plan;
@@ -106,17 +106,20 @@ fn misplaced(arguments: &[String]) -> Option<(Diagnostic, Vec<String>)> {
             first.extend(words.next().map(|value| quoted(value)));
         }
     }
-    let (last, before) = names.split_last()?;
-    let names = match before {
-        [] => format!("{last} belongs"),
-        _ => format!("{} and {last} belong", before.join(", ")),
+    let verb = match names.len() {
+        0 => return None,
+        1 => "belongs",
+        _ => "belong",
     };
     let program = match called_by_other_name() {
         true => "sysbench",
         false => "iodyno fileio",
     };
     first.extend(rest.iter().map(|word| quoted(word)));
-    let fault = format!("{names} directly after `{program}`, before sysbench's arguments");
+    let fault = format!(
+        "{} {verb} directly after `{program}`, before sysbench's arguments",
+        list(&names)
+    );
     let hint = format!("write `{program} {}`", on_one_line(&first.join(" ")));
     Some((Diagnostic::error(fault).hint(hint), rest))
 }

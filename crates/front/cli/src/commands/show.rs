@@ -5,7 +5,7 @@ use iodyno_model::{Diagnostic, Imported, Run, TrialKey, Workload};
 use iodyno_report::fio::cannot_tell;
 use iodyno_report::series::{jobs_csv, jobs_csv_head};
 use iodyno_store::{SqliteStore, Store};
-use iodyno_units::counted;
+use iodyno_units::{counted, list};
 
 use crate::args::{Format, ShowArgs};
 use crate::commands::searches_of;
@@ -129,12 +129,7 @@ fn extended(looks: &[u32]) -> String {
         2 => "twice".to_owned(),
         n => format!("{n} times"),
     };
-    let rounds: Vec<String> = looks.iter().map(u32::to_string).collect();
-    let rounds = match rounds.as_slice() {
-        [most @ .., last] if !most.is_empty() => format!("{} and {last}", most.join(", ")),
-        rounds => rounds.concat(),
-    };
-    format!("; extended {times}, after {rounds} rounds")
+    format!("; extended {times}, after {} rounds", list(looks))
 }
 
 /// Prints the seconds of each trial's jobs.

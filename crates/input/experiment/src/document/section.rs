@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::document::report::Report;
 use crate::document::tree::{Node, Table, Value};
 use iodyno_model::closest;
-use iodyno_units::{Bytes, Nanos};
+use iodyno_units::{Bytes, Nanos, list};
 
 /// Maximum size, bytes: larger than the largest existing files, and small enough that sums do not overflow.
 pub const LARGEST: u64 = 1 << 50;
@@ -322,9 +322,8 @@ pub fn instead(name: &str, known: &[&str], list: &str) -> String {
 /// `` `a`, `b` and `c` ``.
 pub fn listed(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
-    match quoted.split_last() {
-        None => "nothing".to_owned(),
-        Some((last, [])) => last.clone(),
-        Some((last, before)) => format!("{} and {last}", before.join(", ")),
+    match quoted.is_empty() {
+        true => "nothing".to_owned(),
+        false => list(&quoted),
     }
 }

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use iodyno_model::closest;
-use iodyno_units::{Bytes, Nanos};
+use iodyno_units::{Bytes, Nanos, list};
 
 use super::Overrides;
 
@@ -79,11 +79,10 @@ impl Overrides {
 fn no_option(key: &str) -> String {
     match closest(key, SETTINGS.into_iter()) {
         Some(near) => format!("unknown option `{key}`; did you mean `{near}`?"),
-        None => {
-            let (last, others) = SETTINGS.split_last().expect("a constant");
-            let others = others.join(", ");
-            format!("unknown option `{key}`; the options are {others} and {last}")
-        }
+        None => format!(
+            "unknown option `{key}`; the options are {}",
+            list(&SETTINGS)
+        ),
     }
 }
 

@@ -5,7 +5,7 @@ use iodyno_model::{
     Regime, Side, Verdict,
 };
 use iodyno_stats::{Sample as Sorted, cliffs_delta};
-use iodyno_units::{Rate, counted};
+use iodyno_units::{Rate, counted, list};
 
 use super::comparability::{self, Sides, objections};
 use super::facts::{Facts, compare_facts};
@@ -176,7 +176,7 @@ fn refuse_pooling(trials: &[&Observation], column: &str) -> Result<(), String> {
             return Err(format!(
                 "{column} has several {dimension}s in this row that the other side has not: {}; \
                  add {dimension} to the rows, or choose one",
-                words::list(&found)
+                list(&found)
             ));
         }
     }

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{Difference, Fact, FactClass, Observation, Question};
 use iodyno_stats::fisher_exact;
-use iodyno_units::{Bytes, Nanos, fio_size_factor};
+use iodyno_units::{Bytes, Nanos, fio_size_factor, list};
 
-use super::words;
 use crate::observe::{FULLNESS, SETTLED, TRACED, default_option, known_default};
 
 /// Counts of a condition on the two sides differ if p of Fisher's exact test is at most this.
@@ -323,7 +322,7 @@ fn mixed_words(column: &str, mixed: &[(&str, FactClass, String)]) -> Option<Stri
         .filter(|(_, class, _)| *class != FactClass::Ending)
         .map(|(name, _, values)| format!("{name} ({values})"))
         .collect();
-    (!names.is_empty()).then(|| format!("the trials of {column} differ in {}", words::list(&names)))
+    (!names.is_empty()).then(|| format!("the trials of {column} differ in {}", list(&names)))
 }
 
 /// Trials of several runs, or imported ones, that differ are not repetitions of one configuration.
@@ -335,7 +334,7 @@ fn pooled_words(column: &str, mixed: &[(&str, FactClass, String)]) -> Option<Str
     (!names.is_empty()).then(|| {
         format!(
             "the trials of {column} are not repetitions: they differ in {} (--rows or --where keeps them apart)",
-            words::list(&names)
+            list(&names)
         )
     })
 }

@@ -128,7 +128,7 @@ fn first(
     names.dedup();
     let note = format!(
         "each workload by its own metric: {}",
-        super::words::list(&names)
+        iodyno_units::list(&names)
     );
     (speed(), own, vec![note])
 }
@@ -186,7 +186,7 @@ fn primary(row: &Row, table: &Table, question: &Question) -> (Metric, Vec<String
                 "compared by {}, though {} would be judged by {}",
                 most.name,
                 super::words::trials(trials),
-                super::words::list(&other)
+                iodyno_units::list(&other)
             );
             (most.clone(), vec![note])
         }

@@ -9,7 +9,6 @@ use iodyno_model::{
 use super::cells::Built;
 use super::grouping::Table;
 use super::metrics::Role;
-use super::words;
 
 /// The comparison of these rows, without the claims.
 pub(super) fn comparison(
@@ -202,6 +201,6 @@ fn floor_rows(built: &[Built], question: &Question, floor: Option<f64>) -> Optio
     Some(format!(
         "floor rows ({}): no difference is expected there, they give the noise floor{size} and are no \
          primaries",
-        words::list(&names)
+        iodyno_units::list(&names)
     ))
 }

@@ -8,15 +8,6 @@ pub(super) fn trials(count: usize) -> String {
     counted(count as u64, "trial")
 }
 
-/// `a`, `a and b`, `a, b and c`.
-pub(super) fn list(items: &[String]) -> String {
-    match items {
-        [] => String::new(),
-        [only] => only.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
-
 /// Ascending numbers, those in sequence as a range: `1 to 3, 7`.
 pub(super) fn ranges(numbers: &[u64]) -> String {
     let runs = numbers.chunk_by(|one, next| one + 1 == *next);
