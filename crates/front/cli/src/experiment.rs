@@ -1,11 +1,13 @@
 //! Runs a plan on this host, for all commands that measure: store, signals, node, exit code.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use iodyno_host::Roots;
-use iodyno_lab::{Ended, Lab, PROBE, Permission, Progress, ResumeError, RunEnd, StopReason};
+use iodyno_lab::{
+    Ended, Lab, LabNode, PROBE, Permission, Progress, ResumeError, RunEnd, StopReason,
+};
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, ExportUri, Plan, RunId, Severity, StopRequest, Target};
 use iodyno_runner::{Event, StopFlag};
@@ -147,32 +149,7 @@ pub(crate) fn carry_out(
     let status_wanted = Arc::new(AtomicBool::new(false));
     let _watch = watch_signals(&stop, &status_wanted, context)?;
     let nodes = context.nodes()?.list();
-    if plan
-        .configurations
-        .iter()
-        .any(|one| one.provision().is_some())
-    {
-        for node in nodes.iter().filter(|node| !node.only_sampled) {
-            clean_before_run(node, &stop, context);
-        }
-    }
-    let obstacles = iodyno_lab::obstacles(plan, &nodes, &store.files(), &stop);
-    if !obstacles.is_empty() {
-        return Err(Failure {
-            exit: Exit::Refused,
-            faults: obstacles,
-        });
-    }
-    // A single trial checks it itself, and is stored.
-    if let Begin::New(plan) = &begin
-        && plan.cells() > 1
-    {
-        let faults = iodyno_lab::shortages(plan, 0..plan.cells(), &nodes, &stop);
-        if !faults.is_empty() {
-            let exit = Exit::Refused;
-            return Err(Failure { exit, faults });
-        }
-    }
+    ready_hosts(&begin, &nodes, &store.files(), &stop, context)?;
     let lab = Lab {
         store,
         store_files: store.files(),
@@ -196,8 +173,7 @@ pub(crate) fn carry_out(
     let mut exit = Exit::Fine;
     let mut failed = None;
     let mut blocks_named = false;
-    // The errors of trials, each once, because failed trials are repeated.
-    let mut reported: Vec<Diagnostic> = Vec::new();
+    let mut reported = Vec::new();
     let new = match &begin {
         Begin::New(plan) => store.path().map(|_| *plan),
         Begin::Resume { .. } => None,
@@ -226,16 +202,7 @@ pub(crate) fn carry_out(
             if !ended.repeated {
                 exit = exit.max(exit_of(ended, &stop));
             }
-            let new = ended
-                .faults
-                .iter()
-                .filter(|fault| !reported.contains(fault));
-            let new: Vec<Diagnostic> = new.cloned().collect();
-            if new.is_empty() && !ended.faults.is_empty() {
-                context.note(&format!("trial {}: the same error", ended.number));
-            }
-            context.tell(&new);
-            reported.extend(new);
+            tell_faults(ended, &mut reported, context);
             // Bad blocks of further trials are only counted.
             let bad = failed_blocks(ended.workload, ended.trial, !blocks_named);
             blocks_named |= !bad.is_empty();
@@ -285,6 +252,49 @@ pub(crate) fn carry_out(
             store_gone: gone.is_some(),
         }),
     }
+}
+
+/// Undoes storage that earlier runs left on the nodes, and refuses a run that cannot start or has too little space.
+fn ready_hosts(
+    begin: &Begin<'_>,
+    nodes: &[LabNode<'_>],
+    store_files: &[PathBuf],
+    stop: &StopFlag,
+    context: &Context,
+) -> Result<(), Failure> {
+    let (Begin::New(plan) | Begin::Resume { plan, .. }) = begin;
+    let mut configurations = plan.configurations.iter();
+    if configurations.any(|one| one.provision().is_some()) {
+        for node in nodes.iter().filter(|node| !node.only_sampled) {
+            clean_before_run(node, stop, context);
+        }
+    }
+    let mut faults = iodyno_lab::obstacles(plan, nodes, store_files, stop);
+    // A single trial checks it itself, and is stored.
+    if faults.is_empty() && matches!(begin, Begin::New(_)) && plan.cells() > 1 {
+        faults = iodyno_lab::shortages(plan, 0..plan.cells(), nodes, stop);
+    }
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(Failure {
+            exit: Exit::Refused,
+            faults,
+        }),
+    }
+}
+
+/// Prints the errors of a trial that were not `reported` before: failed trials are repeated.
+fn tell_faults(ended: &Ended<'_>, reported: &mut Vec<Diagnostic>, context: &Context) {
+    let faults = ended.faults.iter();
+    let new: Vec<Diagnostic> = faults
+        .filter(|fault| !reported.contains(fault))
+        .cloned()
+        .collect();
+    if new.is_empty() && !ended.faults.is_empty() {
+        context.note(&format!("trial {}: the same error", ended.number));
+    }
+    context.tell(&new);
+    reported.extend(new);
 }
 
 /// Tries out each cell, and prints the estimated time of the run.

@@ -45,27 +45,7 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
         (None, None) => SandboxChoice::Namespace,
         (None, Some(_)) => SandboxChoice::None,
     };
-    let mut settings = Settings {
-        folder: folder.clone(),
-        cache: args.cache.into(),
-        read_only: args.readonly,
-        xattr: args.xattr,
-        writeback: args.writeback,
-        direct_io: args.allow_direct_io,
-        submounts: !args.no_announce_submounts,
-        handles: args.inode_file_handles.into(),
-        posix_acl: args.posix_acl.into(),
-        uids: args.translate_uid.clone(),
-        gids: args.translate_gid.clone(),
-        migration: Migration {
-            mode: args.migration_mode.into(),
-            on_error: args.migration_on_error.into(),
-            verify_handles: args.migration_verify_handles,
-            confirm_paths: args.migration_confirm_paths,
-        },
-        inside: None,
-        delay: args.delay.into(),
-    };
+    let mut settings = settings(args, folder);
     let mut faults = contradictions(args, sandbox);
     if let Err(error) = settings.check() {
         let what = format!("serve `{}`", folder.display());
@@ -140,17 +120,7 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
     if let Some(listener) = readers {
         front::serve_stats(listener, &server, &stop).map_err(no_thread)?;
     }
-    if let Some(violation) = args.seccomp.violation() {
-        let mounted = args.mount.is_some();
-        let needs = seccomp::Needs {
-            mounted,
-            io_uring: mounted || server.transfers(),
-        };
-        seccomp::restrict(violation, needs).map_err(|error| {
-            let fault = cannot("restrict system calls", &error);
-            Failure::one(fault.hint("use `--seccomp none`"))
-        })?;
-    }
+    restrict(args, &server)?;
     let ended = match (&clients, mounted) {
         (Some(clients), _) => {
             match &link {
@@ -178,6 +148,47 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
     };
     ended.map_err(|error| failed(args.fuse_transport.explain(cannot("serve clients", &error))))?;
     Ok(Exit::Fine)
+}
+
+/// The settings of the server of this folder.
+fn settings(args: &ServeFsArgs, folder: &Path) -> Settings {
+    Settings {
+        folder: folder.to_owned(),
+        cache: args.cache.into(),
+        read_only: args.readonly,
+        xattr: args.xattr,
+        writeback: args.writeback,
+        direct_io: args.allow_direct_io,
+        submounts: !args.no_announce_submounts,
+        handles: args.inode_file_handles.into(),
+        posix_acl: args.posix_acl.into(),
+        uids: args.translate_uid.clone(),
+        gids: args.translate_gid.clone(),
+        migration: Migration {
+            mode: args.migration_mode.into(),
+            on_error: args.migration_on_error.into(),
+            verify_handles: args.migration_verify_handles,
+            confirm_paths: args.migration_confirm_paths,
+        },
+        inside: None,
+        delay: args.delay.into(),
+    }
+}
+
+/// Restricts the system calls of this process.
+fn restrict(args: &ServeFsArgs, server: &FileServer) -> Result<(), Failure> {
+    let Some(violation) = args.seccomp.violation() else {
+        return Ok(());
+    };
+    let mounted = args.mount.is_some();
+    let needs = seccomp::Needs {
+        mounted,
+        io_uring: mounted || server.transfers(),
+    };
+    seccomp::restrict(violation, needs).map_err(|error| {
+        let fault = cannot("restrict system calls", &error);
+        Failure::one(fault.hint("use `--seccomp none`"))
+    })
 }
 
 /// Options that cannot be combined.

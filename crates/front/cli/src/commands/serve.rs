@@ -5,8 +5,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{PathBuf, absolute};
 
+use iodyno_mirror::assembly::Part;
 use iodyno_mirror::core::{Notice, Settings};
-use iodyno_mirror::superblock::LegState;
+use iodyno_mirror::superblock::{Geometry, LegState};
 use iodyno_model::Diagnostic;
 use iodyno_serve::control::{Control, described};
 use iodyno_serve::front::{Front, Listener, Service};
@@ -37,7 +38,8 @@ pub(crate) fn serve(args: &ServeArgs, context: &Context) -> Result<Exit, Failure
     }
 }
 
-fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
+/// Refuses options that contradict each other.
+fn check(args: &ServeMirrorArgs) -> Result<(), Failure> {
     if let Some(address) = args
         .tcp
         .filter(|address| !address.ip().is_loopback() && !args.public)
@@ -52,6 +54,11 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         let hint = "give it once for all legs, or once for each";
         return Err(Failure::one(Diagnostic::error(fault).hint(hint)));
     }
+    Ok(())
+}
+
+fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
+    check(args)?;
     name_process();
     let legs = legs::open(&args.legs, Purpose::Use)?;
     let found = legs::assemble(&legs, args.degraded).map_err(Failure::input)?;
@@ -64,24 +71,8 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         leg.delay = disk.map(|disk| Box::new(Disk::of(disk, number as u64 + 1)));
     }
     let geometry = found.assembly.geometry;
-    let behind = (found.assembly.parts.iter().zip(&open))
-        .filter(|(part, _)| part.member.state != LegState::InSync)
-        .map(|(part, leg)| match part.given {
-            Some(_) => format!("{} is behind and is copied to", leg.name),
-            None => format!("{} is missing", leg.name),
-        });
-    let behind: Vec<String> = behind.collect();
-    let export = Export {
-        length: geometry.length,
-        unit: geometry.unit,
-        rotational: open.iter().any(|leg| {
-            leg.delay
-                .as_ref()
-                .map_or(leg.rotational, |disk| disk.rotational())
-        }),
-        // Otherwise trims would write zeros, which take as long as other writes.
-        trims: open.iter().all(|leg| leg.zeroes),
-    };
+    let behind = behind(&found.assembly.parts, &open);
+    let export = export(geometry, &open);
     let disk = GuestDisk::new(export, found.assembly.mirror);
     // Bind before clients and commands can know that the mirror is served.
     let bound = Control::bind(found.assembly.mirror);
@@ -152,8 +143,7 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         seed: 1,
     };
     let mut halted = false;
-    // Number of unreadable ranges by leg.
-    let mut repaired: BTreeMap<usize, u64> = BTreeMap::new();
+    let mut repaired = BTreeMap::new();
     let mut notice = |notice: Notice, names: &[String]| {
         halted |= notice == Notice::Halted;
         // Before that, a missing leg that returned after a crash would be taken for one in sync.
@@ -161,18 +151,8 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
             context.note(&format!("serving {}", served.join(" and ")));
             return manager.ready();
         }
-        let line = described(notice, names);
-        let Notice::Repaired { leg, .. } = notice else {
-            return context.note(&line);
-        };
-        let count = repaired.entry(leg).or_default();
-        *count += 1;
-        match *count {
-            ..=RANGES_EACH => context.note(&line),
-            count if count.is_power_of_two() => {
-                context.note(&format!("{line} ({count} ranges so far)"))
-            }
-            _ => {}
+        if let Some(line) = line_of(notice, names, &mut repaired) {
+            context.note(&line);
         }
     };
     let ended = queue::run(
@@ -194,6 +174,51 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     match halted {
         true => Err(failed(Diagnostic::error("the mirror was halted"))),
         false => Ok(Exit::Fine),
+    }
+}
+
+/// The legs that are not in sync.
+fn behind(parts: &[Part], open: &[queue::OpenLeg]) -> Vec<String> {
+    let behind = parts.iter().zip(open);
+    behind
+        .filter(|(part, _)| part.member.state != LegState::InSync)
+        .map(|(part, leg)| match part.given {
+            Some(_) => format!("{} is behind and is copied to", leg.name),
+            None => format!("{} is missing", leg.name),
+        })
+        .collect()
+}
+
+fn export(geometry: Geometry, open: &[queue::OpenLeg]) -> Export {
+    Export {
+        length: geometry.length,
+        unit: geometry.unit,
+        rotational: open.iter().any(|leg| {
+            leg.delay
+                .as_ref()
+                .map_or(leg.rotational, |disk| disk.rotational())
+        }),
+        // Otherwise trims would write zeros, which take as long as other writes.
+        trims: open.iter().all(|leg| leg.zeroes),
+    }
+}
+
+/// The line for a notice. `repaired`: the number of unreadable ranges by leg; not each of them has a line.
+fn line_of(
+    notice: Notice,
+    names: &[String],
+    repaired: &mut BTreeMap<usize, u64>,
+) -> Option<String> {
+    let line = described(notice, names);
+    let Notice::Repaired { leg, .. } = notice else {
+        return Some(line);
+    };
+    let count = repaired.entry(leg).or_default();
+    *count += 1;
+    match *count {
+        ..=RANGES_EACH => Some(line),
+        count if count.is_power_of_two() => Some(format!("{line} ({count} ranges so far)")),
+        _ => None,
     }
 }
 
