@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use iodyno_model::Engine;
 
 use crate::blocking;
+use crate::clock::timespec;
 use crate::file::{self, RwFlags};
 use crate::memory::Arena;
 use crate::result::errno;
@@ -173,10 +174,7 @@ impl AioBackend {
         completions: &mut Completions,
     ) -> Result<(), BackendError> {
         let limit = (max as usize).min(self.events.len());
-        let time = timeout.map(|ns| libc::timespec {
-            tv_sec: (ns / 1_000_000_000) as _,
-            tv_nsec: (ns % 1_000_000_000) as _,
-        });
+        let time = timeout.map(timespec);
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         // SAFETY: the kernel writes at most `limit` events, for which there is space; the time outlives the
         // call.

@@ -38,6 +38,14 @@ pub trait Clock {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MonotonicClock;
 
+/// A time or duration in ns, for system calls.
+pub(crate) fn timespec(ns: u64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as _,
+        tv_nsec: (ns % 1_000_000_000) as _,
+    }
+}
+
 impl Clock for MonotonicClock {
     const VIRTUAL: bool = false;
 
@@ -53,10 +61,7 @@ impl Clock for MonotonicClock {
     }
 
     fn sleep_until(&self, instant: u64) {
-        let time = libc::timespec {
-            tv_sec: (instant / 1_000_000_000) as _,
-            tv_nsec: (instant % 1_000_000_000) as _,
-        };
+        let time = timespec(instant);
         // SAFETY: the time outlives the call; no remainder is requested. A signal ends the sleep early.
         unsafe {
             libc::clock_nanosleep(

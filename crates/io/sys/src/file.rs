@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use iodyno_model::Engine;
 
+use crate::clock::timespec;
 use crate::result::{checked, status, transferred};
 use crate::{File, Op, OpKind, zones};
 
@@ -131,6 +132,16 @@ pub(crate) fn seek_write(file: &OwnedFd, from: &[u8], offset: u64) -> i32 {
     }
     // SAFETY: the buffer is ours and has the length given.
     transferred(unsafe { libc::write(file.as_raw_fd(), from.as_ptr().cast(), from.len()) })
+}
+
+/// Waits until a descriptor has an event, at most this long, ns. Returns whether one has; an interrupted call ends
+/// without.
+pub(crate) fn poll(watched: &mut [libc::pollfd], timeout_ns: Option<u64>) -> bool {
+    let time = timeout_ns.map(timespec);
+    let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let count = watched.len() as libc::nfds_t;
+    // SAFETY: the list and the time outlive the call. No signal mask is given.
+    unsafe { libc::ppoll(watched.as_mut_ptr(), count, time, std::ptr::null()) > 0 }
 }
 
 /// A non-blocking eventfd.

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
+use crate::clock::timespec;
 use crate::file;
 use crate::memory::Arena;
 use crate::result::errno;
@@ -160,10 +161,7 @@ impl PosixAioBackend {
 
     /// Waits until at least one op in flight has ended, or the timeout (ns).
     fn suspend(&mut self, timeout: Option<u64>) {
-        let time = timeout.map(|ns| libc::timespec {
-            tv_sec: (ns / 1_000_000_000) as _,
-            tv_nsec: (ns % 1_000_000_000) as _,
-        });
+        let time = timeout.map(timespec);
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let blocks = self.in_flight.iter();
         let blocks = blocks.map(|slot| &raw const self.blocks[*slot as usize]);

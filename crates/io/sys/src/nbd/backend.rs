@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use iodyno_model::Engine;
 
 use super::{disconnect, wire};
+use crate::file::poll;
 use crate::memory::Arena;
 use crate::{
     Backend, BackendError, Capabilities, Clock, Completions, MonotonicClock, Op, OpKind, Slot,
@@ -288,19 +289,13 @@ impl NbdBackend {
             true => libc::POLLIN,
             false => libc::POLLIN | libc::POLLOUT,
         };
-        let mut watched = libc::pollfd {
+        let mut watched = [libc::pollfd {
             fd: self.socket.as_raw_fd(),
             events,
             revents: 0,
-        };
-        let time = timeout_ns.map(|ns| libc::timespec {
-            tv_sec: (ns / 1_000_000_000) as _,
-            tv_nsec: (ns % 1_000_000_000) as _,
-        });
-        let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: one descriptor of ours; it and the time outlive the call. No signal mask is given. The next call on
-        // the socket reports a failure.
-        unsafe { libc::ppoll(&raw mut watched, 1, time, std::ptr::null()) };
+        }];
+        // The next call on the socket reports a failure.
+        poll(&mut watched, timeout_ns);
     }
 
     /// Ends all requests with ECANCELED. The protocol has no cancellation, so this closes the connection.

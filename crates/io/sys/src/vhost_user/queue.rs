@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::link::Link;
 use super::ring::{Part, Places, Ring};
-use crate::file::eventfd;
+use crate::file::{eventfd, poll};
 use crate::memory::SharedMemory;
 
 /// Descriptors of a ring that servers accept.
@@ -272,15 +272,8 @@ impl QueueUser {
             watch(self.wake.as_raw_fd()),
             watch(socket.as_raw_fd()),
         ];
-        let time = timeout_ns.map(|ns| libc::timespec {
-            tv_sec: (ns / 1_000_000_000) as _,
-            tv_nsec: (ns % 1_000_000_000) as _,
-        });
-        let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: three descriptors of ours; they and the time outlive the call. No signal mask is given. An
-        // interrupted call has no events, and the caller retries.
-        let ready = unsafe { libc::ppoll(watched.as_mut_ptr(), 3, time, std::ptr::null()) };
-        if ready <= 0 {
+        if !poll(&mut watched, timeout_ns) {
+            // The caller retries.
             return Ok(());
         }
         let mut signalled = false;
