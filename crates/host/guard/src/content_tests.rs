@@ -279,7 +279,7 @@ fn file_systems_whose_beginning_was_destroyed_are_not_blank() {
     assert!(seen > 20, "{seen}");
 }
 
-/// What is left of a partition whose table is gone.
+/// The remains of a partition whose table was removed.
 enum Left<'a> {
     /// What a program made in it.
     Of(&'a [&'a str]),

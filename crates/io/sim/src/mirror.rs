@@ -107,7 +107,7 @@ impl SimMirror {
         self.legs.iter().map(|leg| leg.queue.totals()).sum()
     }
 
-    /// Its disks with their queues, as of the last event.
+    /// Its disks with their queues, after the last event.
     pub(crate) fn disks(&self) -> impl Iterator<Item = SimulatedDisk> {
         self.legs.iter().map(|leg| {
             let totals = leg.queue.totals();

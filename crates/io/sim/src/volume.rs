@@ -142,7 +142,7 @@ impl Volume {
         })
     }
 
-    /// All disks with their queues, as of the last event.
+    /// All disks with their queues, after the last event.
     pub(crate) fn disks(&self) -> Vec<SimulatedDisk> {
         self.mirrors.iter().flat_map(SimMirror::disks).collect()
     }

@@ -249,7 +249,7 @@ impl LineWriter<'_> {
         key: TrialKey,
         names: Option<&Names<'_>>,
     ) -> Result<u64, StoreError> {
-        // A host with many CPUs has many values per second: the first batch tells how many fit into memory.
+        // A host with many CPUs has many values per second: the first batch shows how many fit into memory.
         let (mut written, mut next, mut limit) = (0, 0, 1);
         loop {
             let batches = store.telemetry(key, next, limit)?;

@@ -39,7 +39,7 @@ impl Owner {
             .write(true)
             .create(true)
             .truncate(false)
-            // Who may read the store later looks who is alive.
+            // Processes that read the store test these locks.
             .mode(mode(store) | 0o444)
             .custom_flags(libc::O_NOFOLLOW)
             .open(lock_file(store))?;

@@ -111,7 +111,7 @@ pub(crate) fn telemetry_without(
 /// The names of the host that exports a run.
 #[derive(Debug, Clone, Default)]
 pub struct OwnNames {
-    /// Without it, nobody can guess a name from its pseudonym. With the same one, a name has the same pseudonym.
+    /// Without it, names cannot be guessed from their pseudonyms. With the same one, a name has the same pseudonym.
     pub secret: Vec<u8>,
     /// The host.
     pub hosts: Vec<String>,
@@ -524,7 +524,7 @@ const NAMED: [&str; 6] = [
 const DIGITS: usize = 8;
 /// The kinds of names, with which pseudonyms begin.
 const KINDS: [&str; 4] = ["host", "user", "node", "boot"];
-/// Names that identify nobody, and are words of plans and results.
+/// Names that do not identify a person or host, and are words of plans and results.
 const COMMON: [&str; 16] = [
     "root",
     "localhost",

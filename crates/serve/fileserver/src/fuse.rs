@@ -51,7 +51,7 @@ pub fn mount(path: &Path, shared: &Path) -> io::Result<Mounted> {
         return refused("it is not an empty folder");
     }
     let (path, shared) = (path.canonicalize()?, shared.canonicalize()?);
-    // The server would wait for itself.
+    // The server would deadlock on its own mount point.
     if path.starts_with(&shared) {
         return refused("it is within the folder that is served");
     }

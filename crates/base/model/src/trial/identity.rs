@@ -54,8 +54,7 @@ pub struct KnownTarget {
 }
 
 impl Identity {
-    /// Whether `now` is something else, or a file that was cut: what a run began on is gone, or what came in its place
-    /// is somebody else's.
+    /// Whether `now` is another target, or a file that was shortened: the target of the run was removed or replaced.
     ///
     /// A file that is gone is made again, an empty one holds nothing, and a folder or device that appeared is judged
     /// when it is opened.

@@ -23,7 +23,7 @@ pub struct Orphan {
     pub token: String,
     /// The configuration for which it was made.
     pub configuration: String,
-    /// Why nobody uses it any more.
+    /// Why it is not in use any more.
     pub why: String,
     /// What was undone, or is to be undone, in this order.
     pub undone: Vec<String>,

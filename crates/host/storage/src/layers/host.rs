@@ -93,7 +93,7 @@ pub(crate) trait Host {
     /// Runs a command to its end. If it takes too long or `stop` returns true, its process group is killed.
     fn run(&self, invocation: &Invocation, stop: &dyn Fn() -> bool) -> Ran;
 
-    /// Starts a command that goes on. What it prints is written to the file `log`.
+    /// Starts a command in the background. Its output is written to the file `log`.
     fn start(&self, invocation: &Invocation, log: &Path) -> io::Result<()>;
 
     /// The running processes with this mark.

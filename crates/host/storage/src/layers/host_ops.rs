@@ -111,7 +111,7 @@ impl HostOps<'_> {
         self.run(&["/bin/sh", "-c", command], limit)
     }
 
-    /// Starts a program that goes on.
+    /// Starts a program in the background.
     pub(crate) fn start(&mut self, command: &[String], log: &Path) -> Result<(), Diagnostic> {
         let invocation = Invocation {
             words: command.to_vec(),

@@ -10,11 +10,11 @@ use super::host::Host;
 
 /// From one attempt to the next.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The number of attempts before it is said who is waited for: some seconds.
+/// Number of attempts before the holder of the lock is reported: about 5 s.
 const SILENT: u32 = 50;
 
 /// Attempts to get the lock of a file until that succeeds; `None`: `stop` returned true. A process that holds it ends
-/// its work in a bounded time, because every command has a limit. After some seconds, `progress` gets who holds it.
+/// its work in a bounded time, because every command has a limit. After about 5 s, `progress` receives the name of that process.
 ///
 /// # Errors
 /// Those of `attempt`, which returns `None` as long as another process has the lock.

@@ -131,7 +131,7 @@ impl Making<'_> {
         command.extend(["--fuse".to_owned(), word(&file)?]);
         self.serve(&command, mirror, &point, &file)?;
         self.started(mirror, legs, equal)?;
-        // The server tells the unit of the mirror as the block size of its file system.
+        // The block size of the server's file system is the unit of the mirror.
         let unit =
             rustix::fs::statfs(&file).map_err(|error| cannot("examine", &file, &error.into()))?;
         let unit = u32::try_from(unit.f_bsize).unwrap_or(512);

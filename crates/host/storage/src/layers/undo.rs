@@ -116,7 +116,7 @@ impl HostOps<'_> {
                 let found = text(roots.sys.join(format!("block/zram{number}/disksize")));
                 let now = self.sequence(&format!("zram{number}"));
                 let same = sequence.is_none() || now.as_deref() == sequence;
-                // One with another size belongs to somebody else, as does one that another target's journal names.
+                // A device of another size was made by another program; one in another journal belongs to that target.
                 let fits = found.is_some_and(|found| found == "0" || found == size.to_string());
                 same_boot && fits && same && (result.is_some() || !self.is_of_another(&number))
             }
@@ -144,8 +144,8 @@ impl HostOps<'_> {
                 value,
             } => {
                 let now = current(self.host, path, device.as_deref());
-                // A value that somebody else has set in the meantime is kept. One that was not to change was changed by
-                // the kernel, with another setting.
+                // A value that another program has set meanwhile is kept. If the value was not to change, the kernel
+                // changed it together with another setting.
                 let kept = same_value(value, before);
                 let ours = |now: &str| match device {
                     Some(_) => now != before,
@@ -286,7 +286,7 @@ impl HostOps<'_> {
         } = action
             && mapped::mapped_device(self.host.roots(), name).is_some()
         {
-            // If it goes on to fail, unmounting reports it.
+            // If I/O still fails, unmounting reports it.
             let _ = self.undo_by(&["dmsetup", "load", name, "--table", table]);
             let _ = self.undo_by(&["dmsetup", "resume", name]);
         }

@@ -212,8 +212,8 @@ pub(crate) fn end_server(ops: &HostOps<'_>) {
     ops.end_processes(&server_mark(ops.host));
 }
 
-/// Whether the server with this mark is the only process that is left in another mount namespace: nobody can use its
-/// pools any more.
+/// Whether the server with this mark is the only remaining process of another mount namespace, so that its pools
+/// cannot be used any more.
 pub(crate) fn is_left_behind(ops: &HostOps<'_>, mark: &str) -> bool {
     let servers = ops.host.marked(mark);
     let Some((_, namespace)) = mark.split_once(' ') else {

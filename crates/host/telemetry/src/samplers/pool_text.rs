@@ -251,7 +251,7 @@ fn columns(groups: &[String], text: &str) -> Option<Vec<Option<usize>>> {
 }
 
 fn is_separator(text: &str) -> bool {
-    // The columns of a head without pools have no name to be below of.
+    // Without pools, there are no dashes in the column of names.
     text.trim_start().starts_with("---") && text.bytes().all(|c| c == b'-' || c == b' ')
 }
 

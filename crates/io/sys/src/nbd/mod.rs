@@ -58,7 +58,7 @@ impl Connection {
     }
 }
 
-/// Says goodbye. The server may have gone already.
+/// Requests the end of the connection. The server may have closed it already.
 fn disconnect(mut socket: &std::fs::File) {
     let _ = socket.write(&request(0, CMD_DISC, 0, 0, 0));
 }
@@ -149,12 +149,12 @@ pub fn negotiate(stream: &mut (impl Read + Write), name: &str) -> io::Result<Exp
 
 fn export_of(stream: &mut (impl Read + Write), name: &str) -> io::Result<Export> {
     if u64::from_be_bytes(read(stream)?) != NBDMAGIC {
-        return Err(broken("it sends something else"));
+        return Err(broken("it sends another greeting"));
     }
     match u64::from_be_bytes(read(stream)?) {
         IHAVEOPT => {}
-        OLDSTYLE => return Err(broken("it knows the oldstyle negotiation only")),
-        _ => return Err(broken("its negotiation is unknown")),
+        OLDSTYLE => return Err(broken("it supports oldstyle negotiation only")),
+        _ => return Err(broken("it does not support fixed newstyle negotiation")),
     }
     let offered = u16::from_be_bytes(read(stream)?) & (FIXED_NEWSTYLE | NO_ZEROES);
     stream.write_all(&u32::from(offered).to_be_bytes())?;
@@ -222,14 +222,14 @@ fn go(stream: &mut (impl Read + Write), name: &str) -> io::Result<Option<Export>
             kind if kind & REP_ERR != 0 => {
                 return Err(refused(name, &String::from_utf8_lossy(&data)));
             }
-            _ => return Err(broken("the kind of its answer is unknown")),
+            _ => return Err(broken("the type of its reply is unknown")),
         }
     }
-    Err(broken("it answers an option again and again"))
+    Err(broken("it does not end its reply to an option"))
 }
 
 fn inform(export: &mut Export, data: &[u8]) -> io::Result<()> {
-    let short = || broken("an information about the export is too short");
+    let short = || broken("a reply about the export is too short");
     let (kind, rest) = data.split_first_chunk().ok_or_else(short)?;
     match u16::from_be_bytes(*kind) {
         INFO_EXPORT => {

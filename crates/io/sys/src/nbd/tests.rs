@@ -105,7 +105,7 @@ fn servers_without_go_are_asked_by_name() {
 fn the_reason_of_a_server_is_told() {
     let long = [&[0, 0][..], &length_and_flags(u64::MAX - 1, 1)].concat();
     for (parts, why) in [
-        (vec![b"SSH-2.0-OpenSSH_9.9 ".to_vec()], "something else"),
+        (vec![b"SSH-2.0-OpenSSH_9.9 ".to_vec()], "another greeting"),
         (
             vec![
                 NBDMAGIC.to_be_bytes().to_vec(),
@@ -131,7 +131,7 @@ fn the_reason_of_a_server_is_told() {
         (vec![greeting(3), answer(99, b"")], "unknown"),
         (
             vec![greeting(3), answer(REP_INFO, &[0, 9]).repeat(100)],
-            "again and again",
+            "does not end",
         ),
         (vec![greeting(3)], "closed the connection"),
         (vec![greeting(0)], "refuses the export `disk`"),

@@ -101,8 +101,8 @@ fn served(evidence: &Evidence, direction: Direction) -> Option<Finding> {
     ))
 }
 
-/// Fixed work that was written to the page cache and never synced ended before its data were on the storage. The job
-/// alone says so: what the devices wrote meanwhile is that of others.
+/// A job of a fixed size that writes to the page cache without a sync ends before its data are on the storage. The
+/// evidence is in the job alone: the devices may have written data of other processes.
 fn never_synced(evidence: &Evidence) -> Option<Finding> {
     let writers: Vec<(&CloneResult, &Job)> = (evidence.clones_on_files())
         .filter(|(clone, _)| clone.direction(Direction::Write).is_some())

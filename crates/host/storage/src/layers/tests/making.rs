@@ -188,7 +188,7 @@ fn a_server_of_virtio_fs_is_started_anew_for_each_trial_and_undone_with_its_step
     fs::remove_file(&socket).unwrap();
     world.maker().change(TOKEN, StorageChange::Renew).unwrap();
     assert!(socket.exists());
-    // The one of FUSE goes on. The new one is found by the step of the old one.
+    // The server of FUSE continues to run. The new one is found by the step of the old one.
     let second = servers(&world);
     assert_eq!((first.len(), second.len()), (2, 2));
     assert_eq!(first[0], second[0]);

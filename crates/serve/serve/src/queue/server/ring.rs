@@ -123,7 +123,7 @@ impl Server<'_> {
         length
     }
 
-    /// Whether somebody made a leg shorter. A write would make a file longer again, with zeros where the data were.
+    /// Whether a leg was shortened. A write would extend its file again, with zeros in place of the lost data.
     pub(super) fn is_short(&mut self, leg: usize) -> bool {
         let present = self.legs[leg].present.as_ref();
         let Some(present) = present.filter(|_| !self.long.has(leg)) else {
