@@ -26,7 +26,7 @@ use super::making::Making;
 use super::request::Guest;
 use super::served::{MAX_SOCKET_LEN, is_installed};
 use super::tools::{not_installed, tools};
-use super::vm_image::{self, QEMU_IMG};
+use super::vm_image::{self, Overlay, QEMU_IMG};
 use super::zfs;
 
 /// The module of OpenZFS.
@@ -326,11 +326,32 @@ impl Making<'_> {
             below: &below[number * each..(number + 1) * each],
             discard,
         };
-        let names = vm.names();
         let marks: Vec<String> = (0..folders.len())
             .map(|number| self.start_machine(&machine(number)))
             .collect::<Result<_, _>>()?;
-        for (number, (folder, mark)) in folders.iter().zip(&marks).enumerate() {
+        self.await_guests(vm, each, &overlays, &folders, &marks)?;
+        let release = own.map(|own| own.kernel.release);
+        let cpus = match vm.pinning.is_none() {
+            true => None,
+            false => marks.first().map(|mark| self.ops.cpus_of(mark)),
+        };
+        let facts = self.vm_facts(vm, each, (acceleration, why), release, cpus);
+        self.add_facts("vm", facts);
+        Ok(())
+    }
+
+    /// Waits until all guests have booted, and records them. `marks`: those of their machines.
+    fn await_guests(
+        &mut self,
+        vm: &VmLayer,
+        each: usize,
+        overlays: &[Overlay],
+        folders: &[PathBuf],
+        marks: &[String],
+    ) -> Result<(), Diagnostic> {
+        let token = self.request.token.clone();
+        let names = vm.names();
+        for (number, (folder, mark)) in folders.iter().zip(marks).enumerate() {
             (self.ops.progress)(&format!("boot of guest {}", number + 1));
             let socket = match &vm.image {
                 None => {
@@ -355,13 +376,6 @@ impl Making<'_> {
                 shared: vm.share.is_some(),
             });
         }
-        let release = own.map(|own| own.kernel.release);
-        let cpus = match vm.pinning.is_none() {
-            true => None,
-            false => marks.first().map(|mark| self.ops.cpus_of(mark)),
-        };
-        let facts = self.vm_facts(vm, each, (acceleration, why), release, cpus);
-        self.add_facts("vm", facts);
         Ok(())
     }
 
