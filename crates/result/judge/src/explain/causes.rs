@@ -64,16 +64,15 @@ fn follows(fact: &Difference, all: &[Difference]) -> bool {
     let name = fact.name.as_str();
     let differs = |name: &str| all.iter().any(|it| it.name == name);
     let is_stack = matches!(name, "stack" | "device" | "scheduler" | "write cache");
-    let is_queue = matches!(name, "nr_requests" | "max_sectors_kb" | "read_ahead_kb");
+    let is_queue = name.ends_with("_kb") || matches!(name, "nr_requests" | "rotational");
     // What a mount option sets is among the options of the file system.
     let of_mount = name.strip_suffix(" options");
     let system = all.iter().find(|it| it.name == "file system");
     let of_system = system.is_some_and(|system| {
         let (one, other) = &system.values;
-        let begins = |system: &String| {
-            let kind = system.trim_start_matches("fuse.");
-            !kind.is_empty() && name.starts_with(kind)
-        };
+        let own = name.trim_start_matches("fuse.");
+        let begins =
+            |it: &String| !it.is_empty() && own.starts_with(it.trim_start_matches("fuse."));
         begins(one) || begins(other) || ["mount options", "layers", "stack"].contains(&name)
     });
     of_system
@@ -107,7 +106,8 @@ pub(super) fn facts(cell: &Cell, question: &Question) -> Vec<Difference> {
             return None;
         }
         // The configuration states its layers and their options; other facts follow from the storage.
-        let stated = name == "layers" || name == "simulated target" || name.contains('.');
+        let option = name.contains('.') && !name.contains(' ');
+        let stated = option || name == "layers" || name == "simulated target";
         Some(Difference {
             name: name.clone(),
             class: FactClass::Target,

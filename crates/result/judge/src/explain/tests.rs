@@ -865,9 +865,15 @@ fn options_of_the_file_systems_that_differ_are_not_causes_of_their_own() {
         let b = trial.dimension(Observation::CONFIGURATION) == "b";
         let system = if b { "fuse.zfs" } else { "ext4" };
         trial.facts = vec![fact(FactClass::Target, "file system", system)];
-        trial
-            .facts
-            .extend(b.then(|| fact(FactClass::Target, "zfs.origin", "new")));
+        let own = [
+            ("zfs.origin", "new"),
+            ("fuse.zfs options", "user_id=0"),
+            ("rotational", "1"),
+        ];
+        let own = own.map(|(name, value)| fact(FactClass::Target, name, value));
+        trial.facts.extend(own.into_iter().filter(|_| b));
+        let layers = if b { "zfs on loop" } else { "ext4 on loop" };
+        trial.facts.push(fact(FactClass::Target, "layers", layers));
     }
     let found = of(&(trials, costs)).reasons.unwrap();
     assert_eq!(names(&found.causes), ["file system"]);
