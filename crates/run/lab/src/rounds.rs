@@ -279,10 +279,11 @@ impl<'a> Rounds<'a> {
     /// Whether trials of other cells than the selected ones are missing.
     fn lacks_others(&self) -> bool {
         let made = |round, cell| self.earlier.get(&(round, cell)) == Some(&Earlier::Completed);
-        (0..self.plan.rounds).any(|round| {
-            let mut others = self.cells(round).filter(|cell| !self.is_selected(*cell));
-            others.any(|cell| !made(round, cell))
-        })
+        self.only.is_some()
+            && (0..self.plan.rounds).any(|round| {
+                let mut others = self.cells(round).filter(|cell| !self.is_selected(*cell));
+                others.any(|cell| !made(round, cell))
+            })
     }
 
     /// Whether all selected trials of a round are done.
