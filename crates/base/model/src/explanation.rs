@@ -153,7 +153,7 @@ pub enum TimePart {
     CpuWait,
     /// The worker sleeps, and no counter states why.
     Unknown,
-    /// The rest of requests to the server under test, which lies on no counted device: in its ring, and above it.
+    /// Time of requests outside the server under test, in its ring and above it; no device is counted.
     OutsideServer,
     /// The worker sleeps, for whatever reason.
     Asleep,

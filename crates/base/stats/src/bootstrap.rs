@@ -30,8 +30,8 @@ impl Default for Bootstrap {
     }
 }
 
-/// The statistic of `values` with its bootstrap interval: the percentiles of the resampled statistics. With fewer than about ten values bootstrap intervals
-/// are too narrow: prefer exact ones. The interval is `None` for a single value.
+/// The statistic of `values` with its bootstrap interval: the percentiles of the resampled statistics. With fewer than
+/// about ten values bootstrap intervals are too narrow: prefer exact ones. The interval is `None` for a single value.
 pub fn bootstrap(
     values: &[f64],
     statistic: impl Fn(&[f64]) -> f64,

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use iodyno_experiment::{Context as Reading, Experiment, ReadyMade, is_experiment, read};
 use iodyno_fio::{Host, SystemHost};
 use iodyno_model::{
-    Configuration, Diagnostic, FilePolicy, Layer, Observation, Place, Plan, PlannedNode, Provision,
-    Question, Workload,
+    Configuration, Diagnostic, Direction, FilePolicy, Layer, Observation, Place, Plan, PlannedNode,
+    Provision, Question, Workload,
 };
 
 use crate::args::{ExperimentArgs, Percent, RunArgs};
@@ -74,6 +74,34 @@ pub(crate) fn checked(
     Some(read(&text, &reading))
 }
 
+/// Whether a plan has all configurations and workloads of an experiment with these parameters.
+pub(crate) fn has_all(file: &Path, settings: &[String], plan: &Plan) -> bool {
+    let (settings, _) = parameters(settings);
+    let Some(Ok(experiment)) = checked(file, &settings) else {
+        return true;
+    };
+    let targets: BTreeSet<&str> = plan
+        .configurations
+        .iter()
+        .map(|it| it.name.as_str())
+        .collect();
+    let workloads: BTreeSet<&str> = plan.workloads.iter().map(|it| it.name.as_str()).collect();
+    // `--on` replaces configurations.
+    let replaced = !experiment
+        .configurations
+        .iter()
+        .any(|it| targets.contains(it.name.as_str()));
+    (replaced
+        || experiment
+            .configurations
+            .iter()
+            .all(|it| targets.contains(it.name.as_str())))
+        && experiment
+            .workloads
+            .iter()
+            .all(|it| workloads.contains(it.name.as_str()))
+}
+
 /// Connects to the nodes of an experiment. `nodes`: those of the flags. Returns the plan, and the flags with the file's
 /// settings where a flag was not given. Prints warnings; fails with every error found.
 pub(crate) fn plan(
@@ -112,11 +140,7 @@ pub(crate) fn plan(
     let mut flags = with_settings(args.experiment.clone(), &mut experiment);
     let paths = with_targets(&mut experiment, &flags, &args.only, context, &mut faults)?;
     if !args.only.is_empty() {
-        without_missing_sides(
-            &mut experiment,
-            &mut flags,
-            args.experiment.baseline.is_some(),
-        );
+        without_missing_sides(&mut experiment, &mut flags, &args.experiment);
     }
     faults.extend(experiment.warnings);
     let metric_where = experiment.primaries.into_iter().map(|(workload, metric)| {
@@ -237,9 +261,14 @@ fn with_targets(
     Ok(paths)
 }
 
-/// Removes what `--where` left nothing of: an axis with a single value, the baseline of the file unless it is still one
-/// of several sides, and metrics of other workloads.
-fn without_missing_sides(experiment: &mut Experiment, flags: &mut ExperimentArgs, own: bool) {
+/// Removes settings of the file that refer to parts which `--where` removed: an axis with a single value, the baseline
+/// unless it is still one of several sides, metrics that no job has, and `stop` where nothing is compared. `given`: the
+/// flags as given.
+fn without_missing_sides(
+    experiment: &mut Experiment,
+    flags: &mut ExperimentArgs,
+    given: &ExperimentArgs,
+) {
     let (configurations, workloads) = (&experiment.configurations, &experiment.workloads);
     let axis = experiment.compare.as_deref();
     let columns = axis.unwrap_or(match configurations.len() {
@@ -248,12 +277,25 @@ fn without_missing_sides(experiment: &mut Experiment, flags: &mut ExperimentArgs
     });
     let sides = sides(configurations, workloads, columns);
     let compared = sides.len() > 1;
-    if !own
+    if given.baseline.is_none()
         && let Some(name) = &flags.baseline
         && !(compared && sides.contains(name.as_str()))
     {
         flags.baseline = None;
         flags.places.remove("baseline");
+    }
+    if given.stop_width.is_none() && configurations.len() < 2 && workloads.len() < 2 {
+        flags.stop_width = None;
+        flags.places.remove("stop");
+    }
+    if given.metric.is_empty() {
+        let issued = |name: &String| match name.split_once('.') {
+            Some((op, _)) => {
+                op == Direction::Sync.name() || workloads.iter().any(|it| it.issues(op))
+            }
+            None => true,
+        };
+        flags.metric.retain(issued);
     }
     let kept = |name: &str| workloads.iter().any(|it| it.name == name);
     experiment.primaries.retain(|(workload, _)| kept(workload));

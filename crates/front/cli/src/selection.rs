@@ -20,7 +20,7 @@ struct Matching {
 }
 
 impl Matching {
-    /// Errors: conditions without a dimension, on a dimension that nothing has, or that nothing matches.
+    /// Errors: conditions without a dimension, on an unknown dimension, or without a match.
     fn of(
         configurations: &[Configuration],
         workloads: &[Workload],
@@ -118,7 +118,7 @@ pub(crate) fn sides<'p>(
 }
 
 fn no_cell() -> Diagnostic {
-    Diagnostic::error("`--where`: no workload that matches runs on a configuration that matches")
+    Diagnostic::error("`--where`: no matching workload runs on a matching configuration")
         .hint("`--dry-run` without `--where` lists all of them")
 }
 
@@ -221,21 +221,27 @@ pub(crate) fn pairs(
     pairs
 }
 
-/// The conditions with every value in place of a pattern that some trials match.
+/// The conditions with every value in place of a pattern that some trials match. A pattern that all of them match is no
+/// condition.
 pub(crate) fn expanded(
     conditions: Vec<(String, String)>,
     trials: &[Observation],
 ) -> Vec<(String, String)> {
     let each = conditions.into_iter().flat_map(|(dimension, pattern)| {
+        if !pattern.contains(['*', '?']) {
+            return vec![(dimension, pattern)];
+        }
         let values = trials.iter().map(|trial| trial.dimension(&dimension));
-        let values: BTreeSet<&str> = values.filter(|value| matches(&pattern, value)).collect();
-        let found: Vec<_> = values
-            .iter()
-            .map(|value| (dimension.clone(), (*value).to_owned()))
-            .collect();
-        match found.is_empty() || !pattern.contains(['*', '?']) {
-            true => vec![(dimension, pattern)],
-            false => found,
+        let values: BTreeSet<&str> = values.collect();
+        let found = values.iter().filter(|value| matches(&pattern, value));
+        let found: Vec<&str> = found.copied().collect();
+        match found.len() {
+            0 => vec![(dimension, pattern)],
+            all if all == values.len() => Vec::new(),
+            _ => found
+                .into_iter()
+                .map(|value| (dimension.clone(), value.to_owned()))
+                .collect(),
         }
     });
     each.collect()
@@ -243,20 +249,30 @@ pub(crate) fn expanded(
 
 /// Whether a name matches a pattern: `*` stands for any text, `?` for one character.
 fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.chars().next() {
-        None => name.is_empty(),
-        Some('*') => {
-            let rest = &pattern[1..];
-            let mut ends = name.char_indices().map(|(at, _)| at).chain([name.len()]);
-            ends.any(|at| matches(rest, &name[at..]))
-        }
-        Some(first) => {
-            let mut characters = name.chars();
-            let own = characters.next();
-            let fits = own.is_some_and(|own| first == '?' || first == own);
-            fits && matches(&pattern[first.len_utf8()..], characters.as_str())
+    let pattern: Vec<char> = pattern.chars().collect();
+    let name: Vec<char> = name.chars().collect();
+    let (mut at, mut place) = (0, 0);
+    // The last `*`, and the first character that it does not stand for.
+    let mut star: Option<(usize, usize)> = None;
+    while place < name.len() {
+        match (pattern.get(at), star) {
+            (Some('*'), _) => {
+                star = Some((at, place));
+                at += 1;
+            }
+            (Some(own), _) if *own == '?' || *own == name[place] => {
+                at += 1;
+                place += 1;
+            }
+            (_, Some((before, end))) => {
+                star = Some((before, end + 1));
+                at = before + 1;
+                place = end + 1;
+            }
+            (_, None) => return false,
         }
     }
+    pattern[at..].iter().all(|rest| *rest == '*')
 }
 
 #[cfg(test)]
@@ -279,6 +295,13 @@ mod tests {
             ("?", "ä", true),
             ("", "x", false),
             ("*a*b", "xaxxbx", false),
+            ("*a*b", "xaxbxb", true),
+            (
+                "*a*a*a*a*a*a*a*b",
+                "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+                false,
+            ),
+            ("a**", "a", true),
         ] {
             assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
         }

@@ -1,11 +1,11 @@
-//! `run --server NAME=COMMAND`: one folder, shared by several virtio-fs servers whose clients the jobs are.
+//! `run --server NAME=COMMAND`: several virtio-fs servers share a folder, and the jobs are their clients.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use iodyno_experiment::{Context as Reading, no_client, read};
 use iodyno_fio::SystemHost;
-use iodyno_model::{Configuration, Diagnostic, Workload};
+use iodyno_model::{Configuration, Diagnostic, Layer, Target, Workload};
 
 use crate::configurations::named_paths;
 
@@ -31,12 +31,15 @@ pub(crate) fn servers(
     let mut faults = Vec::new();
     for text in texts {
         match text.split_once('=') {
-            Some((name, command)) if !name.trim().is_empty() && !command.trim().is_empty() => {
-                let target = format!("virtiofs on {}", path.display());
+            Some((name, command))
+                if !name.trim().is_empty()
+                    && !command.trim().is_empty()
+                    && !text.contains(char::is_control) =>
+            {
+                // The folder follows below: a target cannot have any path.
                 experiment += &format!(
-                    "[configuration.{}]\ntarget = {}\nvirtiofs.server = {}\n",
+                    "[configuration.{}]\ntarget = \"virtiofs on .\"\nvirtiofs.server = {}\n",
                     quoted(name.trim()),
-                    quoted(&target),
                     quoted(command.trim())
                 );
             }
@@ -57,15 +60,31 @@ pub(crate) fn servers(
         nodes: &[],
         host: &SystemHost,
     };
-    let experiment = read(&experiment, &reading);
     let without_place = |fault: Diagnostic| Diagnostic {
         place: None,
         message: format!("`--server`: {}", fault.message),
         ..fault
     };
-    experiment
-        .map(|it| it.configurations)
-        .map_err(|faults| faults.into_iter().map(without_place).collect())
+    let experiment = read(&experiment, &reading)
+        .map_err(|faults| faults.into_iter().map(without_place).collect::<Vec<_>>())?;
+    let in_folder = |configuration: Configuration| match configuration.target {
+        Target::Made(mut provision) => {
+            if let Some(Layer::Directory { path: own }) = provision.layers.last_mut() {
+                own.clone_from(&path);
+            }
+            let target = Target::Made(provision);
+            Configuration {
+                target,
+                ..configuration
+            }
+        }
+        _ => configuration,
+    };
+    Ok(experiment
+        .configurations
+        .into_iter()
+        .map(in_folder)
+        .collect())
 }
 
 /// A string of TOML whose text is taken as it is. Strings of JSON are strings of TOML.

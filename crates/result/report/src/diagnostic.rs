@@ -1,5 +1,7 @@
 //! Diagnostics of the user's input: the error, its position, and a hint.
 
+use std::collections::HashMap;
+
 use iodyno_model::{Diagnostic, Place, Severity};
 use iodyno_units::counted;
 use serde::Serialize;
@@ -14,16 +16,19 @@ pub fn text(diagnostics: &[Diagnostic], style: Style) -> String {
         return String::new();
     }
     let mut text = String::new();
-    let same = |one: &Diagnostic, other: &Diagnostic| {
-        (one.severity, &one.message, &one.hint) == (other.severity, &other.message, &other.hint)
-    };
-    for (index, diagnostic) in diagnostics.iter().enumerate() {
-        if diagnostics[..index].iter().any(|it| same(it, diagnostic)) {
-            continue;
+    let mut groups: Vec<Vec<&Diagnostic>> = Vec::new();
+    let mut places: HashMap<(Severity, &str, Option<&str>), usize> = HashMap::new();
+    for diagnostic in diagnostics {
+        let hint = diagnostic.hint.as_deref();
+        let key = (diagnostic.severity, diagnostic.message.as_str(), hint);
+        let place = *places.entry(key).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => group.push(diagnostic),
+            None => groups.push(vec![diagnostic]),
         }
-        let others = diagnostics[index + 1..].iter();
-        let others: Vec<&Diagnostic> = others.filter(|it| same(it, diagnostic)).collect();
-        text += &one(diagnostic, &others, style);
+    }
+    for group in groups {
+        text += &one(group[0], &group[1..], style);
         text += "\n";
     }
     style.plain(&(text + &count(diagnostics) + "\n"))

@@ -18,6 +18,7 @@ fn without_texts(plan: &Plan) -> Plan {
         looks: Vec::new(),
         ..plan.clone()
     };
+    plan.question.words = None;
     for workload in &mut plan.workloads {
         workload.sources.clear();
         for job in &mut workload.jobs {

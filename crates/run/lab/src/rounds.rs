@@ -182,11 +182,11 @@ impl<'a> Rounds<'a> {
         self.count_unrepeated();
         match self.end.stopped {
             StopReason::Cancelled => self.end.state = RunState::Interrupted,
-            StopReason::AllRounds if self.lacks_others() => {
-                self.end.state = RunState::Interrupted;
-            }
             StopReason::Refused if self.all_refused() => self.end.state = RunState::Refused,
             _ => {}
+        }
+        if self.end.state == RunState::Completed && self.lacks_others() {
+            self.end.state = RunState::Interrupted;
         }
         let store = self.lab.store;
         let early = [
@@ -194,7 +194,9 @@ impl<'a> Rounds<'a> {
             StopReason::Workloads,
             StopReason::MaxTime,
         ];
+        // The other cells keep their rounds.
         if early.contains(&self.end.stopped)
+            && self.only.is_none()
             && let Err(error) = store.set_rounds(run, self.end.rounds.max(self.begun_before()))
         {
             self.end.unstored = Some(error);
@@ -249,7 +251,8 @@ impl<'a> Rounds<'a> {
                 }
                 let span_ns = self.now().saturating_sub(begun_ns);
                 let made = self.end.made - before;
-                let cells = self.cells(round).count();
+                let cells = self.cells(round).filter(|cell| self.is_selected(*cell));
+                let cells = cells.count();
                 self.timing.round(span_ns, made, cells as u32);
                 self.end.rounds = round + 1;
                 self.time_workloads(round);
@@ -278,12 +281,17 @@ impl<'a> Rounds<'a> {
 
     /// Whether trials of other cells than the selected ones are missing.
     fn lacks_others(&self) -> bool {
-        let made = |round, cell| self.earlier.get(&(round, cell)) == Some(&Earlier::Completed);
-        self.only.is_some()
-            && (0..self.plan.rounds).any(|round| {
-                let mut others = self.cells(round).filter(|cell| !self.is_selected(*cell));
-                others.any(|cell| !made(round, cell))
-            })
+        let mut made: BTreeMap<u32, u32> = BTreeMap::new();
+        for ((_, cell), earlier) in &self.earlier {
+            *made.entry(*cell).or_default() += u32::from(*earlier == Earlier::Completed);
+        }
+        let lacks = |cell: u32| {
+            let own = self.plan.cell(cell).1.rounds;
+            let planned = own.unwrap_or(self.plan.rounds).min(self.plan.rounds);
+            made.get(&cell).copied().unwrap_or(0) < planned
+        };
+        let mut others = (0..self.plan.cells()).filter(|cell| !self.is_selected(*cell));
+        others.any(lacks)
     }
 
     /// Whether all selected trials of a round are done.
@@ -293,14 +301,19 @@ impl<'a> Rounds<'a> {
             .all(|cell| self.earlier.get(&(round, cell)) == Some(&Earlier::Completed))
     }
 
+    fn selected_given_up(&self) -> bool {
+        let mut cells = (0..self.plan.cells()).filter(|cell| self.is_selected(*cell));
+        cells.all(|cell| self.retries.given_up(cell))
+    }
+
     /// The reason to end before the next round, if a rule applies.
     fn enough(&self) -> Option<StopReason> {
         let max_time_ns = self.plan.stopping.max_time_ns;
         if self.lab.stop.is_set() {
             Some(StopReason::Cancelled)
-        } else if self.retries.all_given_up() {
+        } else if self.selected_given_up() {
             Some(StopReason::NothingLeft)
-        } else if self.retries.nothing_to_compare(self.plan) {
+        } else if self.only.is_none() && self.retries.nothing_to_compare(self.plan) {
             Some(StopReason::NothingToCompare)
         } else if !self.timing.room(self.now(), max_time_ns) {
             Some(StopReason::MaxTime)
@@ -400,7 +413,10 @@ impl<'a> Rounds<'a> {
             self.ended.insert(place, done);
             self.left = RoundsLeft::default();
             let run = self.end.handle.id;
-            if let Err(error) = self.lab.store.end_workload(run, place, done) {
+            // Other cells of the workload keep their rounds.
+            if self.only.is_none()
+                && let Err(error) = self.lab.store.end_workload(run, place, done)
+            {
                 self.end.unstored = Some(error);
             }
         }

@@ -126,11 +126,6 @@ impl RetryLimit {
         format!("it failed in {MAX_FAILURES} consecutive rounds and never completed")
     }
 
-    /// Whether no cell remains.
-    pub(crate) fn all_given_up(&self) -> bool {
-        (0..self.0.len() as u32).all(|cell| self.given_up(cell))
-    }
-
     /// Whether the plan compares cells, no row of the comparison has two cells left, and no search is left.
     pub(crate) fn nothing_to_compare(&self, plan: &Plan) -> bool {
         let left = |cell| !self.given_up(cell);

@@ -56,7 +56,7 @@ pub struct KnownTarget {
 impl Identity {
     /// Whether `now` is another target, or a file that was shortened: the target of the run was removed or replaced.
     ///
-    /// A file that is gone is made again, an empty one holds nothing, and a folder or device that appeared is judged
+    /// A removed file is created again, an empty one holds nothing, and a folder or device that appeared is judged
     /// when it is opened.
     pub fn differs_from(&self, now: &Identity) -> bool {
         match (self, now) {

@@ -75,8 +75,8 @@ pub(crate) struct RunArgs {
     pub(crate) settings: Vec<String>,
 
     /// Run only this part of an experiment: configurations, workloads or values of an axis. `*` and `?` are
-    /// wildcards. Repeat for alternatives, or for other dimensions, which all have to match. With `--resume`: only
-    /// these trials run now.
+    /// wildcards. Repeat it: conditions on one dimension are alternatives; all dimensions have to match. With
+    /// `--resume`, only these trials run now.
     #[arg(long = "where", value_name = "DIMENSION=PATTERN")]
     pub(crate) only: Vec<String>,
 

@@ -148,8 +148,8 @@ pub(crate) struct HistoryArgs {
     #[arg(value_name = "WORKLOAD")]
     pub(crate) workload: String,
 
-    /// Use only trials with this value; repeat for alternative values or for other dimensions.
-    #[arg(long = "where", value_name = "DIMENSION=VALUE")]
+    /// Use only trials with this value; `*` and `?` are wildcards. Repeat for alternative values or other dimensions.
+    #[arg(long = "where", value_name = "DIMENSION=PATTERN")]
     pub(crate) only: Vec<String>,
 
     /// Metric, such as `iops`, `read.p99` or `completion` [default: the primary metric of the workload].
@@ -341,8 +341,8 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "DIMENSION", value_delimiter = ',')]
     pub(crate) rows: Vec<String>,
 
-    /// Use only trials with this value; repeat for alternative values or for other dimensions.
-    #[arg(long = "where", value_name = "DIMENSION=VALUE")]
+    /// Use only trials with this value; `*` and `?` are wildcards. Repeat for alternative values or other dimensions.
+    #[arg(long = "where", value_name = "DIMENSION=PATTERN")]
     pub(crate) only: Vec<String>,
 
     /// Metric to compare by, such as `iops`, `read.p99` or `completion` [default: depends on the workload].

@@ -103,12 +103,11 @@ fn resume(
     let run = store.run(store.find(name)?)?;
     let folder = working_folder()?;
     let given = match &args.experiment_file {
-        Some(file) => Some(given_again(file, run.plan.seed, args, context)?),
+        Some(file) => Some(given_again(file, &run.plan, args, context)?),
         None => None,
     };
-    let cells = selected_cells(&run.plan, &args.only).map_err(Failure::input)?;
-    let permission = Permission {
-        cells,
+    let mut permission = Permission {
+        cells: None,
         destroy: destroyed(args, &folder),
         named: match given {
             Some(_) => Vec::new(),
@@ -120,7 +119,12 @@ fn resume(
         folder,
     };
     let left = iodyno_lab::remaining(&run, experiment.rounds, &permission);
-    let left = left.map_err(resume_failure)?;
+    let mut left = left.map_err(resume_failure)?;
+    if !args.only.is_empty() {
+        permission.cells = selected_cells(&left.plan, &args.only).map_err(Failure::input)?;
+        let part = iodyno_lab::remaining(&run, experiment.rounds, &permission);
+        left = part.map_err(resume_failure)?;
+    }
     if permission.plan.is_none() {
         context.connect(&left.plan.nodes, args.nodes.node_binary.as_deref())?;
     }
@@ -152,9 +156,13 @@ fn resume(
     )
 }
 
-/// The plan of an experiment that is given again for a run, which drew this seed unless one is given. Connects to its
-/// nodes.
-fn given_again(file: &Path, seed: u64, args: &RunArgs, context: &Context) -> Result<Plan, Failure> {
+/// The plan of an experiment that is given again for a run with this plan. Connects to its nodes.
+fn given_again(
+    file: &Path,
+    stored: &Plan,
+    args: &RunArgs,
+    context: &Context,
+) -> Result<Plan, Failure> {
     let files = [file.to_owned()];
     let Some((_, text)) = experiment_text(&files)? else {
         let fault = format!("`{}` is not an experiment", file.display());
@@ -166,13 +174,19 @@ fn given_again(file: &Path, seed: u64, args: &RunArgs, context: &Context) -> Res
         rounds: None,
         ..args.experiment.clone()
     };
+    // `--where` selects trials of a whole run; that of a part has only what it selected at first.
+    let only = match experiment_file::has_all(file, &args.settings, stored) {
+        true => Vec::new(),
+        false => args.only.clone(),
+    };
     let args = RunArgs {
         experiment,
+        only,
         ..args.clone()
     };
     let (plan, _, flags) = experiment_file::plan(file, &text, &args, &[], context)?;
     Ok(Plan {
-        seed: flags.seed.unwrap_or(seed),
+        seed: flags.seed.unwrap_or(stored.seed),
         ..plan
     })
 }

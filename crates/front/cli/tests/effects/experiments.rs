@@ -69,6 +69,7 @@ macro_rules! endless { ($more:literal) => { concat!("workload.a.fio = {rw='read'
 const FILE: &[Case] = &[
     case("name", NAME, one!(), &[("", "e"), ("name = 'mine'", "mine")]),
     case("about", ABOUT, one!("--dry-run"), &[("", "null"), ("about = 'this'", "this")]),
+    case("question", QUESTION, one!("--dry-run"), &[("", "null"), ("question = 'why?'", "why?")]),
     case("baseline", COMPARED, two!("rounds = 6"), &[("", "workload with a: completion: b different_but_small;"), ("baseline = 'b'", "workload with b: completion: a different_but_small;")]),
     case("compare", COMPARED, "rounds = 2\nconfiguration.c.target = '.'\nworkload.'${t}-${s}' = {fio = {ioengine='sim',sim_latency='constant:${t}us',rw='read',bs='4k',size='${s}k'}, axis.t = [100, 200], axis.s = [8, 16]}", &[("", "workload with 100-8: completion: 100-16 cannot_decide 200-8 cannot_decide 200-16 cannot_decide;"), ("compare = 't'", "t with 100: completion: 200 cannot_decide; completion: 200 cannot_decide;"), ("compare = 's'", "s with 8: completion: 16 cannot_decide; completion: 16 cannot_decide;")]),
     case("rounds", TRIALS, one!(), &[("rounds = 1", "0:a@c(4)"), ("rounds = 3", "0:a@c(4) 1:a@c(4) 2:a@c(4)")]),
@@ -264,6 +265,8 @@ const COMPARED: Look = Look::output("comparison", |run| {
 
 const NAME: Look = Look::output("output", |run| run.text("/run/name"));
 const ABOUT: Look = Look::output("output", |run| run.text("/about"));
+
+const QUESTION: Look = Look::output("output", |run| run.text("/question/words"));
 
 const PROBED: Look = Look::output("output", |run| {
     let probed = run.done.stderr.contains("probe: 2 trials in ");

@@ -821,3 +821,72 @@ fn a_part_of_a_run_is_resumed_and_the_rest_later() {
     resume(&[]).succeeds();
     assert_eq!(trials_by_workload(&home), counts(5, 5));
 }
+
+#[test]
+fn a_part_has_no_settings_of_other_parts() {
+    let home = Home::new();
+    let writes = "[workload.writes]\nfio = { ioengine = \"sim\", rw = \"write\", size = \"1m\" }\n";
+    let settings = "stop = \"3%\"\nmetric = [\"write.mean\", \"iops\"]\n[configuration.here]";
+    let text = EXPERIMENT.replace("[configuration.here]", settings) + writes;
+    home.file("laws.toml", &text);
+    run(&home, &["--where", "workload=fast-4k"]).succeeds();
+    // What this invocation asks for is an error.
+    run(
+        &home,
+        &["--where", "workload=fast-4k", "--metric", "write.mean"],
+    )
+    .exits(2)
+    .stderr_has("no job issues `write`");
+}
+
+#[test]
+fn a_part_of_a_run_is_resumed_from_the_whole_experiment() {
+    let home = home();
+    run(&home, &["--rounds", "1"]).succeeds();
+    let resume = ["run", "--resume", "last", "--experiment", "laws.toml"];
+    let part = ["--rounds", "3", "--where", "law=fast"];
+    home.iodyno(&[&resume[..], &part[..]].concat()).succeeds();
+    assert_eq!(trials_by_workload(&home)["fast-4k"], 3);
+    // A run that began as a part is one.
+    run(&home, &["--rounds", "1", "--where", "law=slow"]).succeeds();
+    let part = ["--rounds", "3", "--where", "law=slow"];
+    home.iodyno(&[&resume[..], &part[..]].concat()).succeeds();
+    assert_eq!(
+        trials_by_workload(&home),
+        [("slow-4k".to_owned(), 3)].into()
+    );
+}
+
+#[test]
+fn a_part_that_a_rule_ends_leaves_the_others_their_rounds() {
+    let home = Home::new();
+    let limited = EXPERIMENT.replace("seed = 7", "seed = 7\nmax_time = \"700ms\"");
+    home.file("laws.toml", &limited);
+    run(&home, &["--rounds", "2"]).succeeds();
+    let resume = |further: &[&str]| {
+        let resume = ["run", "--resume", "last"];
+        home.iodyno(&[&resume[..], further].concat()).succeeds()
+    };
+    resume(&["--rounds", "9", "--where", "law=fast"]);
+    let part = trials_by_workload(&home);
+    // A round of one workload takes 150 ms of virtual time.
+    assert_eq!((part["fast-4k"], part["slow-4k"]), (6, 2));
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    assert_eq!(shown["run"]["state"], "interrupted");
+    resume(&[]);
+    let all = trials_by_workload(&home);
+    assert!(all["slow-4k"] > 2, "{all:?}");
+}
+
+#[test]
+fn a_part_that_only_fails_ends_before_its_last_round() {
+    let home = Home::new();
+    let bad = "[workload.bad]\nfio = { ioengine = \"sim\", rw = \"read\", size = \"16k\", sim_faults = \"eio:2\" }\n";
+    home.file("laws.toml", &format!("{EXPERIMENT}{bad}"));
+    run(&home, &["--rounds", "1"]).exits(4);
+    let part = ["--rounds", "50", "--where", "workload=bad"];
+    home.iodyno(&[&["run", "--resume", "last"], &part[..]].concat())
+        .exits(4);
+    let trials = trials_by_workload(&home);
+    assert!(trials["bad"] < 10, "{trials:?}");
+}

@@ -108,7 +108,7 @@ fn working(trial: &Trial) -> impl Iterator<Item = &Part> {
     trial.parts.iter().filter(|part| !part.only_sampled())
 }
 
-/// The results whose time is that of the ops, with their job: those that make up the rate. Of file operations, these are
+/// The results, with their jobs, that count as ops. Of file operations, these are
 /// all steps of their cycles.
 fn timed<'a>(
     workload: &'a Workload,

@@ -1,5 +1,7 @@
 //! Footnotes of a comparison: the reasons of verdicts, and remarks on the sides.
 
+use std::collections::HashSet;
+
 use iodyno_model::{
     CandidateResult, ComparedRow, Comparison, Metric, Pairing, Side, SideFlag, Verdict,
 };
@@ -236,24 +238,20 @@ struct CommonFlag<'a> {
 /// The flags of all trials in one line, the most frequent first, and the number of further flags and remarks: `workers
 /// waited for a CPU in 7 trials (depth-1: 6 of 10); -v lists 2 more notes`. Empty without any.
 pub(super) fn in_short(comparison: &Comparison) -> String {
-    let mut sides: Vec<(&[String], &Side)> = Vec::new();
-    for row in &comparison.rows {
-        let own = std::iter::once(&row.baseline).chain(row.cells.iter().map(|cell| &cell.side));
-        for side in own {
-            // The trials of further metrics of a row are the same ones.
-            let known = |(name, other): &(&[String], &Side)| {
-                *name == row.name && other.column == side.column
-            };
-            if !sides.iter().any(known) {
-                sides.push((&row.name, side));
-            }
-        }
-    }
+    // The members of a family have rows of their own.
+    let all_families = comparison.rows.iter().all(|row| row.family);
+    let rows = comparison.rows.iter();
+    let rows = rows.filter(|row| all_families || !row.family);
+    let sides = rows.flat_map(|row| {
+        let cells = row.cells.iter().map(|cell| &cell.side);
+        let own = std::iter::once(&row.baseline).chain(cells);
+        own.map(|side| (row.name.as_slice(), side))
+    });
+    // The trials of further metrics of a row are the same ones.
+    let mut known: HashSet<(&[String], &str)> = HashSet::new();
+    let sides = sides.filter(|(name, side)| known.insert((*name, &side.column)));
     let mut flags: Vec<CommonFlag<'_>> = Vec::new();
-    for (side, flag) in sides
-        .iter()
-        .flat_map(|(_, side)| side.flags.iter().map(|it| (*side, it)))
-    {
+    for (side, flag) in sides.flat_map(|(_, side)| side.flags.iter().map(move |it| (side, it))) {
         let share = |flag: &SideFlag| f64::from(flag.trials) / f64::from(flag.of.max(1));
         match flags.iter_mut().find(|it| it.words == flag.words) {
             Some(known) => {
@@ -272,7 +270,8 @@ pub(super) fn in_short(comparison: &Comparison) -> String {
     flags.sort_by_key(|flag| std::cmp::Reverse(flag.trials));
     let cells = comparison.rows.iter().flat_map(|row| &row.cells);
     let remarks = cells.flat_map(|cell| cell.remarks.iter().map(String::as_str));
-    let more = flags.len().saturating_sub(MAX_FLAGS) + distinct(remarks).len();
+    let remarks: HashSet<&str> = remarks.collect();
+    let more = flags.len().saturating_sub(MAX_FLAGS) + remarks.len();
     let shown = flags.iter().take(MAX_FLAGS).map(|flag| {
         let (side, worst) = flag.worst;
         let trials = counted(flag.trials.into(), "trial");

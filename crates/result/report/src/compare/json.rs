@@ -46,6 +46,7 @@ object!(Document<'a>(it in &'a Comparison) {
 });
 
 object!(QuestionView<'a>(question in &'a Question) {
+    words [opt]: &question.words,
     columns: question.columns,
     rows: question.rows,
     // Dimensions of the rows that tables print as columns.

@@ -29,7 +29,7 @@ fn limited_by(limit: &Limit) -> String {
     if let Some((cpu, wait)) = limit.worker {
         let overlap = match limit.overlap >= 0.05 {
             true => format!(
-                "; for {:.0} % of it the device worked as well",
+                "; the device was busy for {:.0} % of the time of an op",
                 100.0 * limit.overlap
             ),
             false => String::new(),

@@ -22,8 +22,8 @@ pub struct Again {
 }
 
 /// Each metric with its median, interval, on request its mean, and range of values; below them the difference between
-/// two series of trials of the same configuration. Verbose text says what the medians lack. `rows`: their names, which are printed if there are several, and
-/// metrics.
+/// two series of trials of the same configuration. With `verbose`, it also prints why a median has no interval. `rows`:
+/// their names, which are printed if there are several, and metrics.
 pub fn repeats(
     name: &str,
     rows: &[(String, Vec<Repeated>)],
