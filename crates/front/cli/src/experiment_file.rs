@@ -156,7 +156,8 @@ pub(crate) fn plan(
         probe: experiment.probe,
         table: experiment.table,
         question: Question {
-            words: experiment.question,
+            // A part does not answer it.
+            words: experiment.question.filter(|_| args.only.is_empty()),
             metric_where: metric_where.collect(),
             ..Question::default()
         },

@@ -1,5 +1,6 @@
 //! `run --server NAME=COMMAND`: several virtio-fs servers share a folder, and the jobs are their clients.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -29,6 +30,7 @@ pub(crate) fn servers(
     };
     let mut experiment = String::from("[workload.any]\nfio = { rw = \"read\", size = \"1m\" }\n");
     let mut faults = Vec::new();
+    let mut names = BTreeSet::new();
     for text in texts {
         match text.split_once('=') {
             Some((name, command))
@@ -36,6 +38,10 @@ pub(crate) fn servers(
                     && !command.trim().is_empty()
                     && !text.contains(char::is_control) =>
             {
+                if !names.insert(name.trim()) {
+                    let fault = format!("`--server {}` is given twice", name.trim());
+                    faults.push(Diagnostic::error(fault).hint("give each server its own name"));
+                }
                 // The folder follows below: a target cannot have any path.
                 experiment += &format!(
                     "[configuration.{}]\ntarget = \"virtiofs on .\"\nvirtiofs.server = {}\n",

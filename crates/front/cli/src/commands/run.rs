@@ -124,6 +124,9 @@ fn resume(
         permission.cells = selected_cells(&left.plan, &args.only).map_err(Failure::input)?;
         let part = iodyno_lab::remaining(&run, experiment.rounds, &permission);
         left = part.map_err(resume_failure)?;
+        let message = "trials of a round that run at different times are compared as if they had run together";
+        let hint = "resume all sides that you want to compare at once";
+        context.tell(&[Diagnostic::warning(message).hint(hint)]);
     }
     if permission.plan.is_none() {
         context.connect(&left.plan.nodes, args.nodes.node_binary.as_deref())?;

@@ -269,6 +269,10 @@ fn servers_of_the_command_line_are_compared_by_jobs_that_are_their_clients() {
             vec!["--server", "old"],
             "`--server old` has no name and command",
         ),
+        (
+            vec!["--server", "a=x", "--server", "a=y"],
+            "`--server a` is given twice",
+        ),
         (vec!["--server", "old=serve {folder}"], "`{socket}`"),
         (
             vec![

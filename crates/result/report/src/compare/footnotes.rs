@@ -231,8 +231,8 @@ const MAX_FLAGS: usize = 3;
 struct CommonFlag<'a> {
     words: &'a str,
     trials: u32,
-    /// The side with the largest share.
-    worst: (&'a Side, &'a SideFlag),
+    /// The row and the side with the largest share.
+    worst: (&'a [String], &'a Side, &'a SideFlag),
 }
 
 /// The flags of all trials in one line, the most frequent first, and the number of further flags and remarks: `workers
@@ -251,19 +251,20 @@ pub(super) fn in_short(comparison: &Comparison) -> String {
     let mut known: HashSet<(&[String], &str)> = HashSet::new();
     let sides = sides.filter(|(name, side)| known.insert((*name, &side.column)));
     let mut flags: Vec<CommonFlag<'_>> = Vec::new();
-    for (side, flag) in sides.flat_map(|(_, side)| side.flags.iter().map(move |it| (side, it))) {
+    let each = sides.flat_map(|(row, side)| side.flags.iter().map(move |it| (row, side, it)));
+    for (row, side, flag) in each {
         let share = |flag: &SideFlag| f64::from(flag.trials) / f64::from(flag.of.max(1));
         match flags.iter_mut().find(|it| it.words == flag.words) {
             Some(known) => {
                 known.trials += flag.trials;
-                if share(flag) > share(known.worst.1) {
-                    known.worst = (side, flag);
+                if share(flag) > share(known.worst.2) {
+                    known.worst = (row, side, flag);
                 }
             }
             None => flags.push(CommonFlag {
                 words: &flag.words,
                 trials: flag.trials,
-                worst: (side, flag),
+                worst: (row, side, flag),
             }),
         }
     }
@@ -272,12 +273,16 @@ pub(super) fn in_short(comparison: &Comparison) -> String {
     let remarks = cells.flat_map(|cell| cell.remarks.iter().map(String::as_str));
     let remarks: HashSet<&str> = remarks.collect();
     let more = flags.len().saturating_sub(MAX_FLAGS) + remarks.len();
+    let several = comparison.rows.len() > 1;
     let shown = flags.iter().take(MAX_FLAGS).map(|flag| {
-        let (side, worst) = flag.worst;
+        let (row, side, worst) = flag.worst;
+        // With one row, its name says nothing.
+        let row = row.iter().filter(|_| several).map(String::as_str);
+        let place: Vec<&str> = row.chain([side.column.as_str()]).collect();
         let trials = counted(flag.trials.into(), "trial");
-        let (words, column) = (flag.words, &side.column);
+        let (words, place) = (flag.words, place.join(", "));
         format!(
-            "{words} in {trials} ({column}: {} of {})",
+            "{words} in {trials} ({place}: {} of {})",
             worst.trials, worst.of
         )
     });

@@ -581,7 +581,7 @@ fn flagged() -> Comparison {
 fn flags_are_counted_over_all_trials_unless_every_note_is_printed() {
     let comparison = flagged();
     let short = text(&comparison, plain(140));
-    let line = "\nnotes: not steady in 12 trials (zfs: 7 of 10), paused in 10 trials (zfs: 10 of 10); \
+    let line = "\nnotes: not steady in 12 trials (create_empty, zfs: 7 of 10), paused in 10 trials (create_empty, zfs: 10 of 10); \
                 -v prints 1 more note\n";
     assert!(short.contains(line), "{short}");
     assert!(
