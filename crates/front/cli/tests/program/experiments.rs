@@ -820,6 +820,9 @@ fn a_part_of_a_run_is_resumed_and_the_rest_later() {
         .stderr_has("matches nothing");
     resume(&[]).succeeds();
     assert_eq!(trials_by_workload(&home), counts(5, 5));
+    home.iodyno(&["compare", "last"])
+        .succeeds()
+        .prints("3 of 5 rounds ran in parts");
 }
 
 #[test]

@@ -33,6 +33,8 @@
 //! verdict, and are reported as possible causes only where they are on the slower side. Unknown facts never object.
 //! Trials whose figures do not measure the storage are left out before this step.
 
+use std::collections::BTreeSet;
+
 use iodyno_model::printable::shell_word;
 use iodyno_model::{
     Course, Difference, FactClass, FindingKind, Flag, Kind, Observation, Question, SideFlag,
@@ -42,6 +44,7 @@ use iodyno_model::{
 use super::facts::{Facts, differ_in_counts};
 use super::words;
 use iodyno_model::ordered::entry;
+use iodyno_units::counted;
 
 /// The two sides of a cell: the trials that count.
 #[derive(Clone, Copy)]
@@ -138,6 +141,7 @@ pub(super) fn objections(
     ] {
         found.notes.extend(regimes_of_finite_work(side, column));
     }
+    found.notes.extend(rounds_in_parts(sides));
     found.remarks.extend(course_unknown(sides));
     let client_compared = facts
         .differing
@@ -307,6 +311,36 @@ fn course_unknown(sides: Sides) -> Option<String> {
     Some(format!(
         "steadiness of {columns} unknown: trials too short, or without a series"
     ))
+}
+
+/// Rounds between whose trials those of other rounds ran, because a run was resumed in parts: what changed on the host
+/// meanwhile is in their ratios.
+fn rounds_in_parts(sides: Sides) -> Option<String> {
+    let all = sides.baseline.iter().chain(sides.candidate);
+    let in_rounds = all.filter_map(|trial| {
+        let run = trial.dimension(Observation::RUN);
+        Some((run, trial.started_unix_ms?, trial.round?))
+    });
+    let mut in_time: Vec<(&str, u64, u32)> = in_rounds.collect();
+    in_time.sort_unstable();
+    let mut rounds: BTreeSet<(&str, u32)> = BTreeSet::new();
+    let mut parts: BTreeSet<(&str, u32)> = BTreeSet::new();
+    let mut before = None;
+    for (run, _, round) in in_time {
+        let own = (run, round);
+        // Another round was between it and its own.
+        if !rounds.insert(own) && before != Some(own) {
+            parts.insert(own);
+        }
+        before = Some(own);
+    }
+    (!parts.is_empty()).then(|| {
+        format!(
+            "{} of {} ran in parts, with other rounds in between: changes of the host are in their ratios",
+            parts.len(),
+            counted(rounds.len() as u64, "round")
+        )
+    })
 }
 
 fn regimes_of_finite_work(side: &[&Observation], column: &str) -> Option<String> {

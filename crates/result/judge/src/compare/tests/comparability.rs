@@ -674,3 +674,36 @@ fn conditions_caused_by_a_side_itself_are_noted_and_do_not_change_the_verdict() 
         }
     }
 }
+
+#[test]
+fn rounds_that_were_made_in_parts_are_reported() {
+    let at = |late: u64| {
+        move |o: &mut Observation| {
+            let round = u64::from(o.round.unwrap_or(0));
+            o.started_unix_ms = Some(1000 + round * 10 + late);
+        }
+    };
+    let note = |late: u64| {
+        let cell = cell(FASTER, &at(0), &at(late));
+        cell.notes
+            .into_iter()
+            .find(|note| note.contains("in parts"))
+    };
+    // One after the other in each round, also at the same millisecond.
+    for late in [0, 5, 9] {
+        assert_eq!(note(late), None, "{late}");
+    }
+    let all = "10 of 10 rounds ran in parts, with other rounds in between: \
+               changes of the host are in their ratios";
+    assert_eq!(note(5000).as_deref(), Some(all));
+    let first_ones = |o: &mut Observation| match o.round {
+        Some(0..3) => at(5000)(o),
+        _ => at(5)(o),
+    };
+    let three = cell(FASTER, &at(0), &first_ones);
+    assert!(
+        has(&three, "3 of 10 rounds ran in parts"),
+        "{:?}",
+        three.notes
+    );
+}
