@@ -105,7 +105,8 @@ fn killed(name: &str, settings: &[&str], kills: u64) {
             false => (killed + 1, 0),
         };
         wait_for("a host without traces", || {
-            home.iodyno(&["clean"]).succeeds();
+            // It fails as well if storage of others cannot be undone.
+            home.iodyno(&["clean"]);
             let left = traces(&folder, &tokens);
             left.is_empty().then_some(())
         });
