@@ -396,7 +396,11 @@ fn unknown_baseline(sides: &[String], columns: &str, args: &ExperimentArgs) -> O
     let name = args.baseline.as_ref()?;
     (!sides.contains(name)).then(|| {
         let setting = Setting::of(args, "--baseline", "baseline");
-        let message = format!("`{} {name}` is not a {columns} of this run", setting.name);
+        let kind = match columns {
+            Observation::CONFIGURATION | Observation::WORKLOAD => format!("a {columns}"),
+            axis => format!("a value of `{axis}`"),
+        };
+        let message = format!("`{} {name}` is not {kind} of this run", setting.name);
         setting.error(message).hint(match sides.is_empty() {
             true => "leave it out: searches are not compared".to_owned(),
             false => format!("choose one of: {}", sides.join(", ")),

@@ -46,7 +46,7 @@ impl CompareResult {
                 RunState::Completed | RunState::Failed | RunState::Refused => continue,
             };
             comparison.notes.push(format!(
-                "provisional: {} {how}; the verdict counts after all of its {} rounds",
+                "provisional: {} {how}; the verdict is final after {} rounds",
                 run.name(),
                 run.summary.rounds
             ));

@@ -68,8 +68,9 @@ pub(crate) fn trials(plan: &Plan, schedule: &Schedule, style: Style) -> String {
         (last, done) => {
             let all = u64::from(done) + schedule.trials.len() as u64;
             let left = counted(schedule.trials.len() as u64, "trial");
-            match last {
-                0 => format!("{done} are done; at most {left} of searches remain"),
+            match (last, schedule.trials.len()) {
+                (0, _) => format!("{done} are done; at most {left} of searches remain"),
+                (_, 1) => format!("{done} of {all} are done; {left} remains:"),
                 _ => format!("{done} of {all} are done; {left} remain, in this order:"),
             }
         }

@@ -110,7 +110,7 @@ fn extended(question: &Question) -> Option<String> {
         text.trim_end_matches('0').to_owned()
     };
     Some(format!(
-        "extended {} after the verdict could be seen: α is {} at this look, so that all looks together have at most {}",
+        "extended {} after the verdict could be seen: this verdict uses α = {}, so that all verdicts together use at most {}",
         times,
         alpha(question.alpha_at_look()),
         alpha(question.alpha)

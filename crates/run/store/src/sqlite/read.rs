@@ -195,8 +195,8 @@ fn cut_off(connection: &Connection, owner: Option<i64>) -> Result<String, Operat
         .query_row([owner], |row| row.get(0))
         .optional()?;
     Ok(match process {
-        Some(process) => format!("process {process}, which carried it out, ended before it"),
-        None => "the process that carried it out ended before it".to_owned(),
+        Some(process) => format!("its process {process} ended before the trial"),
+        None => "its process ended before the trial".to_owned(),
     })
 }
 

@@ -275,15 +275,15 @@ fn an_extended_run_is_judged_at_the_remaining_alpha() {
     for (looks, said) in [
         (
             1,
-            "extended once after the verdict could be seen: α is 0.008 at this look, so that all looks together have at most 0.05",
+            "extended once after the verdict could be seen: this verdict uses α = 0.008, so that all verdicts together use at most 0.05",
         ),
         (
             2,
-            "extended twice after the verdict could be seen: α is 0.0016 at this look",
+            "extended twice after the verdict could be seen: this verdict uses α = 0.0016",
         ),
         (
             3,
-            "extended 3 times after the verdict could be seen: α is 0.00032 at this look",
+            "extended 3 times after the verdict could be seen: this verdict uses α = 0.00032",
         ),
     ] {
         let notes = at(looks).notes;
