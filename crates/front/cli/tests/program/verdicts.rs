@@ -402,7 +402,8 @@ fn a_run_that_is_extended_after_its_verdict_uses_part_of_alpha() {
     // Three rounds could not decide, so no part of α is used.
     resume("8").prints("FASTER");
     assert_eq!(compared(), [0.0, 0.04, 0.96]);
-    resume("10").prints("extended once after the verdict could be seen: this verdict uses α = 0.008");
+    resume("10")
+        .prints("extended once after the verdict could be seen: this verdict uses α = 0.008");
     assert_eq!(compared(), [1.0, 0.008, 0.992]);
     resume("12");
     assert_eq!(compared(), [2.0, 0.0016, 0.9984]);
