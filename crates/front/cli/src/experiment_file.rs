@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use iodyno_experiment::{Context as Reading, Experiment, ReadyMade, is_experiment, read};
 use iodyno_fio::{Host, SystemHost};
 use iodyno_model::{
-    Configuration, Diagnostic, Direction, FilePolicy, Layer, Observation, Place, Plan, PlannedNode,
-    Provision, Question, Workload,
+    Configuration, Diagnostic, FilePolicy, Layer, Observation, Place, Plan, PlannedNode, Provision,
+    Question, Workload,
 };
 
 use crate::args::{ExperimentArgs, Percent, RunArgs};
@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::fit::{fitting, in_new_folders};
 use crate::observations::usable_name;
 use crate::plan_flags::{destroyed, finished, working_folder};
+use crate::rounds::is_issued;
 use crate::selection::{select, sides};
 use crate::targets::{FoundPaths, node_paths, path_of};
 
@@ -80,26 +81,13 @@ pub(crate) fn has_all(file: &Path, settings: &[String], plan: &Plan) -> bool {
     let Some(Ok(experiment)) = checked(file, &settings) else {
         return true;
     };
-    let targets: BTreeSet<&str> = plan
-        .configurations
-        .iter()
-        .map(|it| it.name.as_str())
-        .collect();
-    let workloads: BTreeSet<&str> = plan.workloads.iter().map(|it| it.name.as_str()).collect();
-    // `--on` replaces configurations.
-    let replaced = !experiment
-        .configurations
-        .iter()
-        .any(|it| targets.contains(it.name.as_str()));
-    (replaced
-        || experiment
-            .configurations
-            .iter()
-            .all(|it| targets.contains(it.name.as_str())))
-        && experiment
-            .workloads
-            .iter()
-            .all(|it| workloads.contains(it.name.as_str()))
+    let has = |own: &Configuration| plan.configurations.iter().any(|it| it.name == own.name);
+    let targets = &experiment.configurations;
+    // `--on` replaces all of them.
+    let replaced = !targets.iter().any(has);
+    let mut workloads = experiment.workloads.iter();
+    (replaced || targets.iter().all(has))
+        && workloads.all(|own| plan.workloads.iter().any(|it| it.name == own.name))
 }
 
 /// Connects to the nodes of an experiment. `nodes`: those of the flags. Returns the plan, and the flags with the file's
@@ -290,13 +278,7 @@ fn without_missing_sides(
         flags.places.remove("stop");
     }
     if given.metric.is_empty() {
-        let issued = |name: &String| match name.split_once('.') {
-            Some((op, _)) => {
-                op == Direction::Sync.name() || workloads.iter().any(|it| it.issues(op))
-            }
-            None => true,
-        };
-        flags.metric.retain(issued);
+        flags.metric.retain(|name| is_issued(name, workloads));
     }
     let kept = |name: &str| workloads.iter().any(|it| it.name == name);
     experiment.primaries.retain(|(workload, _)| kept(workload));

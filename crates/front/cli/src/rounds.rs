@@ -317,13 +317,19 @@ fn unknown_metric(setting: &Setting, name: &str, plan: &Plan) -> Option<Diagnost
         return Some(not_a_metric(setting, name));
     }
     let (op, _) = name.split_once('.')?;
-    // Syncs are caused by several options, so they are not checked here; the comparison reports missing ones.
-    let known = op == Direction::Sync.name() || plan.workloads.iter().any(|it| it.issues(op));
-    (!known).then(|| {
+    (!is_issued(name, &plan.workloads)).then(|| {
         let place = &setting.name;
         setting
             .error(format!("`{place} {name}`: no job issues `{op}`"))
             .hint("use a metric of an op that the jobs issue")
+    })
+}
+
+/// Whether a job can issue the op of a metric, if it is about one. Syncs are caused by several options, so they are not
+/// checked here; the comparison reports missing ones.
+pub(crate) fn is_issued(metric: &str, workloads: &[Workload]) -> bool {
+    metric.split_once('.').is_none_or(|(op, _)| {
+        op == Direction::Sync.name() || workloads.iter().any(|it| it.issues(op))
     })
 }
 

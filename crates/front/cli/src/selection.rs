@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iodyno_model::{Configuration, Diagnostic, Observation, Plan, Workload, closest};
+use iodyno_experiment::document::{instead, listed};
+use iodyno_model::{Configuration, Diagnostic, Observation, Plan, Workload};
 
 /// The patterns of each dimension.
 type Conditions = BTreeMap<String, Vec<String>>;
@@ -65,20 +66,21 @@ pub(crate) fn select(
         Ok(matching) => matching,
         Err(faults) => return faults,
     };
-    let plan = Plan::new("", configurations.clone(), workloads.clone());
-    let cells = plan.each_cell();
-    let cells = cells.filter(|(configuration, workload)| matching.has(configuration, workload));
-    let (targets, works): (BTreeSet<&str>, BTreeSet<&str>) = cells
-        .map(|(configuration, workload)| (configuration.name.as_str(), workload.name.as_str()))
+    let own = configurations.iter();
+    let pairs = own.flat_map(|target| workloads.iter().map(move |workload| (target, workload)));
+    let (targets, works): (BTreeSet<String>, BTreeSet<String>) = pairs
+        .filter(|(target, workload)| {
+            matching.has(target, workload) && workload.runs_on(target, configurations)
+        })
+        .map(|(target, workload)| (target.name.clone(), workload.name.clone()))
         .unzip();
     if targets.is_empty() {
         return vec![no_cell()];
     }
-    configurations.retain(|it| targets.contains(it.name.as_str()));
-    workloads.retain(|it| works.contains(it.name.as_str()));
+    configurations.retain(|it| targets.contains(&it.name));
+    workloads.retain(|it| works.contains(&it.name));
     for workload in workloads {
-        let only = &mut workload.only;
-        only.retain(|name| targets.contains(name.as_str()));
+        workload.only.retain(|name| targets.contains(name));
     }
     Vec::new()
 }
@@ -164,21 +166,14 @@ fn unmatched(dimension: &str, patterns: &[String], all: &[&Labels<'_>]) -> Vec<D
         .collect()
 }
 
-/// The number of names that are listed, at most.
+/// More names than these are not listed if one of them is near.
 const MAX_LISTED: usize = 12;
 
 fn hint(name: &str, names: &BTreeSet<&str>, these: &str) -> String {
-    match closest(name, names.iter().copied()) {
-        Some(near) if names.len() > MAX_LISTED => format!("did you mean `{near}`?"),
-        _ => {
-            let listed = names.iter().take(MAX_LISTED);
-            let listed: Vec<String> = listed.map(|name| format!("`{name}`")).collect();
-            let more = match names.len() > MAX_LISTED {
-                true => ", …",
-                false => "",
-            };
-            format!("{these} {}{more}", listed.join(", "))
-        }
+    let names: Vec<&str> = names.iter().copied().collect();
+    match names.len() <= MAX_LISTED {
+        true => format!("{these} {}", listed(&names)),
+        false => instead(name, &names, these),
     }
 }
 
@@ -212,7 +207,7 @@ pub(crate) fn pairs(
                 pairs.push((name.trim().to_owned(), value.trim().to_owned()));
             }
             _ => faults.push(
-                Diagnostic::error(format!("`{flag} {text}` has no dimension and value")).hint(
+                Diagnostic::error(format!("`{flag} {text}` needs a dimension and a value")).hint(
                     format!("write `{flag} DIMENSION=VALUE`, such as `{flag} rw=randread`"),
                 ),
             ),
@@ -360,9 +355,9 @@ mod tests {
         for (texts, words) in [
             (
                 vec!["configuraton=a"],
-                "the dimensions are `configuration`, `depth`, `workload`",
+                "the dimensions are `configuration`, `depth` and `workload`",
             ),
-            (vec!["depth=8", "workload=x"], "the values are `1`, `16`"),
+            (vec!["depth=8", "workload=x"], "the values are `1` and `16`"),
             (vec!["depth"], "write `--where DIMENSION=VALUE`"),
             (vec!["workload=write", "configuration=a"], "`--dry-run`"),
         ] {

@@ -50,7 +50,7 @@ pub(crate) fn servers(
                 );
             }
             _ => faults.push(
-                Diagnostic::error(format!("`--server {text}` has no name and command")).hint(
+                Diagnostic::error(format!("`--server {text}` needs a name and a command")).hint(
                     "write `--server NAME='COMMAND --socket-path={socket} --shared-dir={folder}'`",
                 ),
             ),

@@ -108,11 +108,7 @@ impl Workload {
     }
 
     /// Whether it has trials on a configuration. The repeated baseline runs what the baseline runs.
-    pub(super) fn runs_on(
-        &self,
-        configuration: &Configuration,
-        configurations: &[Configuration],
-    ) -> bool {
+    pub fn runs_on(&self, configuration: &Configuration, configurations: &[Configuration]) -> bool {
         let named = |name: &str| self.only.iter().any(|only| only == name);
         // Others may have the target of the baseline.
         let repeats = || {

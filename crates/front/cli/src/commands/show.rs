@@ -79,8 +79,8 @@ fn text_of_import(run: &Run, imported: &Imported, context: &Context) -> Result<E
     Ok(Exit::Fine)
 }
 
-/// Prints trials, with the thresholds of the findings of a single one. Of several, each has its number, and a note on the
-/// set-up is printed once.
+/// Prints trials. A single one has the thresholds of its findings; several have numbers, and notes on the set-up are
+/// printed once.
 fn text(
     store: &SqliteStore,
     run: &Run,

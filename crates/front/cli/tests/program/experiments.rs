@@ -781,9 +781,9 @@ fn a_part_of_an_experiment_runs() {
     run(&home, &["--where", "bz=8k", "--where", "law=quick"])
         .exits(2)
         .stderr_has("unknown dimension `bz`")
-        .stderr_has("the dimensions are `bs`, `configuration`, `law`, `workload`")
+        .stderr_has("the dimensions are `bs`, `configuration`, `law` and `workload`")
         .stderr_has("`--where law=quick` matches nothing")
-        .stderr_has("the values are `fast`, `slow`");
+        .stderr_has("the values are `fast` and `slow`");
     assert_eq!(home.iodyno(&["list", "--json"]).succeeds().stdout, before);
 }
 

@@ -267,7 +267,7 @@ fn servers_of_the_command_line_are_compared_by_jobs_that_are_their_clients() {
     for (flags, words) in [
         (
             vec!["--server", "old"],
-            "`--server old` has no name and command",
+            "`--server old` needs a name and a command",
         ),
         (
             vec!["--server", "a=x", "--server", "a=y"],
