@@ -13,21 +13,34 @@ const MAX_LINES: usize = 12;
 /// The smallest width of a bar with its share, columns.
 const MIN_COLUMN: usize = 14;
 
-/// Upper edges in ns: 1-2-5 steps, or decades if the range is wide.
+/// The upper edges of the classes from `low` to `high`, in ns: 1-2-5 steps.
 fn edges(low: u64, high: u64) -> Vec<u64> {
-    let fine: Vec<u64> = (0..13)
+    let edges: Vec<u64> = (0..14)
         .flat_map(|power| [1, 2, 5].map(|step| step * 10u64.pow(power)))
         .collect();
-    let coarse: Vec<u64> = (0..14).map(|power| 10u64.pow(power)).collect();
-    let within = |edges: Vec<u64>| {
-        let first = edges.partition_point(|edge| *edge < low);
-        let last = edges.partition_point(|edge| *edge < high);
-        edges[first..=last.min(edges.len() - 1)].to_vec()
-    };
-    let fine = within(fine);
-    match fine.len() <= MAX_LINES {
-        true => fine,
-        false => within(coarse),
+    let first = edges.partition_point(|edge| *edge < low);
+    let last = edges.partition_point(|edge| *edge < high);
+    edges[first..=last.min(edges.len() - 1)].to_vec()
+}
+
+/// Joins the classes with the smallest shares to the ones above them until few are left.
+fn join_smallest(edges: &mut Vec<u64>, columns: &mut [Vec<f64>]) {
+    while edges.len() > MAX_LINES {
+        let share = |class: &usize| {
+            columns
+                .iter()
+                .map(|shares| shares[*class])
+                .fold(0.0, f64::max)
+        };
+        let classes = 0..edges.len() - 1;
+        let Some(least) = classes.min_by(|one, other| share(one).total_cmp(&share(other))) else {
+            return;
+        };
+        edges.remove(least);
+        for shares in &mut *columns {
+            let joined = shares.remove(least);
+            shares[least] += joined;
+        }
     }
 }
 
@@ -70,12 +83,11 @@ pub(super) fn histogram(summary: &Summary, style: Style) -> String {
     let (Some(low), Some(high)) = (low, high) else {
         return String::new();
     };
-    let edges = edges(low, high);
+    let mut edges = edges(low, high);
     let bar_width = (room / columns.len().max(1)).clamp(MIN_COLUMN, 36) - 10;
-    let shares: Vec<Vec<f64>> = columns
-        .iter()
-        .map(|(_, histogram)| shares(histogram, &edges))
-        .collect();
+    let shares = columns.iter().map(|(_, it)| shares(it, &edges));
+    let mut shares: Vec<Vec<f64>> = shares.collect();
+    join_smallest(&mut edges, &mut shares);
     let bars = columns.iter().map(|(direction, _)| {
         let column = Column::left(direction.name());
         column.at_least(bar_width + 9)
@@ -131,4 +143,31 @@ fn bar(share: f64, largest: f64, bar_width: usize, style: Style) -> String {
         false => "#".repeat(eighths.div_ceil(8)),
     };
     format!("{bar} {}", percent(share))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wide_range_keeps_fine_classes_where_the_ops_are() {
+        let mut edges = edges(900, 3_000_000_000);
+        assert_eq!(edges.len(), 21);
+        assert_eq!(
+            (edges[0], edges[1], edges[20]),
+            (1_000, 2_000, 5_000_000_000)
+        );
+        // All but two ops take 10 to 100 µs.
+        let mut shares = vec![vec![0.0; 21]];
+        for (class, share) in [(0, 0.01), (4, 0.3), (5, 0.5), (6, 0.18), (20, 0.01)] {
+            shares[0][class] = share;
+        }
+        join_smallest(&mut edges, &mut shares);
+        assert_eq!(edges.len(), MAX_LINES);
+        for edge in [1_000, 20_000, 50_000, 100_000, 5_000_000_000] {
+            assert!(edges.contains(&edge), "{edge}: {edges:?}");
+        }
+        let sum: f64 = shares[0].iter().sum();
+        assert!((sum - 1.0).abs() < 1e-9, "{sum}");
+    }
 }
