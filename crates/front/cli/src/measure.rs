@@ -2,10 +2,11 @@
 
 use iodyno_judge::CompareResult;
 use iodyno_lab::{Progress, StopReason};
-use iodyno_model::{Observation, Plan, RunState, Trial, Verdict};
+use iodyno_model::{FilledTable, Observation, Plan, RunState, Trial, Verdict};
 use iodyno_report::Style;
 use iodyno_report::compare::ComparisonFormat;
 use iodyno_report::diagnostic::lines;
+use iodyno_report::json::RunView;
 use iodyno_store::{SqliteStore, Store};
 use iodyno_units::counted;
 
@@ -88,17 +89,16 @@ pub(crate) fn measure(
                     Ok(why) => write_out(why + "\n")?,
                     Err(failure) => context.tell(&failure.faults),
                 }
-                if plan.table.is_some() {
-                    let run = store.run(ended_run.end.handle.id)?;
-                    let trials = observations(store, &run)?;
-                    match closing(&run, &trials, context.style_out()) {
-                        Ok(Some(table)) => write_out(table + "\n")?,
-                        Ok(None) => {}
-                        Err(_) if ended_run.end.state == RunState::Interrupted => context
-                            .note("the run ended before there was anything for `[table]` to show"),
-                        // The verdict does not depend on it.
-                        Err(failure) => context.tell(&failure.faults),
+                match closing_of(plan, &ended_run, store) {
+                    Ok(None) => {}
+                    Ok(Some(table)) => {
+                        let text = iodyno_report::compare::closing_table(&table, style);
+                        write_out(text + "\n")?;
                     }
+                    Err(_) if ended_run.end.state == RunState::Interrupted => context
+                        .note("the run ended before there was anything for `[table]` to show"),
+                    // The verdict does not depend on it.
+                    Err(failure) => context.tell(&failure.faults),
                 }
             }
             let end = &ended_run.end;
@@ -112,6 +112,19 @@ pub(crate) fn measure(
     }
     let judged = verdict.map_or(Exit::Fine, |judged| exit_of(&judged, args.fail_on));
     Ok(ended_run.exit.max(judged).max(verdict_exit))
+}
+
+/// The closing table, if the plan has one.
+fn closing_of(
+    plan: &Plan,
+    ended: &EndedRun,
+    store: &SqliteStore,
+) -> Result<Option<FilledTable>, Failure> {
+    if plan.table.is_none() {
+        return Ok(None);
+    }
+    let run = store.run(ended.end.handle.id)?;
+    closing(&run, &observations(store, &run)?)
 }
 
 /// The reasons of differences, or what limits trials that are compared with nothing.
@@ -182,7 +195,16 @@ fn document(
     let comparison = verdict.and_then(CompareResult::comparison);
     let searches = verdict.map_or(Vec::new(), |judged| judged.searches().to_vec());
     match store.run(handle.id) {
-        Ok(run) => Ok(run_json(store, &run, comparison, searches, unstored)?),
+        Ok(run) => {
+            // The other results do not depend on it.
+            let table = verdict.and_then(|_| closing_of(plan, ended_run, store).ok()?);
+            let head = RunView {
+                searches,
+                table,
+                ..run_view(&run.plan, handle, run.summary.state)
+            };
+            Ok(run_json(store, &run, &head, comparison, unstored)?)
+        }
         Err(_) => Ok(trials_json(
             plan,
             &run_view(plan, handle, ended_run.end.state),

@@ -1,8 +1,8 @@
 //! Trials in every output format: text, JSON, fio's formats.
 
 use iodyno_model::{
-    Comparison, Finding, FindingKind, Frame, Outcome, Plan, Run, RunState, SearchAnswer, Summary,
-    Trial, TrialKey, Workload,
+    Comparison, Finding, FindingKind, Frame, Outcome, Plan, Run, RunState, Summary, Trial,
+    TrialKey, Workload,
 };
 use iodyno_report::json::{RunView, TrialView};
 use iodyno_report::{Style, fio, fsbench, json, text};
@@ -217,6 +217,7 @@ pub(crate) fn run_view(plan: &Plan, handle: RunHandle, state: RunState) -> RunVi
         state: state.name().to_owned(),
         extended_after_rounds: plan.looks.clone(),
         searches: Vec::new(),
+        table: None,
     }
 }
 
@@ -225,14 +226,10 @@ pub(crate) fn run_view(plan: &Plan, handle: RunHandle, state: RunState) -> RunVi
 pub(crate) fn run_json(
     store: &dyn Store,
     run: &Run,
+    head: &RunView,
     comparison: Option<&Comparison>,
-    searches: Vec<SearchAnswer>,
     fresh: Vec<Trial>,
 ) -> Result<String, StoreError> {
-    let handle = RunHandle {
-        id: run.summary.id,
-        alias: run.summary.alias,
-    };
     let mut trials = fresh;
     for stored in &run.trials {
         if trials.iter().all(|trial| trial.key != stored.key) {
@@ -240,11 +237,7 @@ pub(crate) fn run_json(
         }
     }
     trials.sort_by_key(|trial| (trial.key.round, trial.key.cell, trial.key.attempt));
-    let view = RunView {
-        searches,
-        ..run_view(&run.plan, handle, run.summary.state)
-    };
-    Ok(trials_json(&run.plan, &view, comparison, &trials))
+    Ok(trials_json(&run.plan, head, comparison, &trials))
 }
 
 /// Trials as one JSON document.

@@ -204,11 +204,12 @@ pub(crate) const FILE: &[Key] = &[
 /// The keys of `[table]`.
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Key] = &[
-    key("rows", Kind::Texts, "Dimensions of the rows: `workload`, `configuration`, or an axis.").default("`\"workload\"`"),
-    key("columns", Kind::Texts, "Dimensions of the columns.").default("`\"configuration\"`"),
-    key("metric", Kind::Texts, "Metrics of the cells.").default("the workload's own"),
+    key("rows", Kind::Texts, "Dimensions of the rows: `workload`, `configuration`, or an axis.").default("those of the comparison"),
+    key("columns", Kind::Texts, "Dimensions of the columns, the outermost first.").default("the compared one"),
+    key("metric", Kind::Texts, "Metrics, side by side: `iops`, `read.p99`; `p99` is that of each kind of op.").default("that of each verdict"),
     key("unit", Kind::Words(&["MB/s", "MiB/s"]), "Unit of bandwidths."),
     key("digits", Kind::Count(0, 9), "Number of decimal places.").default("three significant digits"),
+    key("mean", Kind::Switch, "Add the arithmetic mean beside each median.").default("`false`"),
     key("title", TEXT, "A line above the table."),
     key("regret", Kind::Switch, "Add how far each column is from the best one of each cell.").default("`false`"),
 ];

@@ -26,7 +26,7 @@ use iodyno_model::{ClosingTable, Configuration, Diagnostic, Fresh, Place, Planne
 use iodyno_units::Nanos;
 
 pub use page::{keys, reference_markdown};
-pub use read::{Context, is_experiment, read};
+pub use read::{Context, is_experiment, read, table_file};
 pub use ready::{READY_MADE, ReadyMade};
 pub use schema::schema;
 pub use workloads::no_client;

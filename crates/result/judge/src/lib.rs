@@ -4,6 +4,7 @@
 //! and does not format. A finding concerns one trial; a comparison concerns several.
 
 mod behaviour;
+mod closing;
 mod compare;
 mod curves;
 mod devices;
@@ -25,6 +26,7 @@ pub mod testing;
 mod work;
 
 pub use behaviour::behaviour;
+pub use closing::{closing_table, in_order_of_plans};
 pub use compare::{
     CompareError, QuestionError, TooFewRounds, can_decide, check_claims, chosen, comparable,
     compare, default_rounds, default_rows, distinguishing_runs, likeliest_axis, primaries,

@@ -165,7 +165,7 @@ pub struct Figure {
 pub struct Withheld {
     /// The metric's name.
     pub metric: String,
-    /// The reason, as text.
+    /// The reason, as text. Up to its first comma, colon or semicolon it is the reason in a few words.
     pub why: String,
 }
 

@@ -8,6 +8,7 @@ mod metric;
 mod observation;
 mod regret;
 mod summary;
+mod table;
 
 pub use comparison::{
     AxisCurve, AxisPoint, CandidateResult, ClaimCheck, ComparedRow, Comparison, Difference,
@@ -29,3 +30,4 @@ pub use summary::{
     CpuSummary, DeviceShare, DeviceSummary, GroupSummary, NodeStalls, NodeSummary, Point, Quantile,
     Row, SampledNode, Summary,
 };
+pub use table::{FilledTable, TableCell, TableHead, TableLine};

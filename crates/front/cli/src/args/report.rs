@@ -26,11 +26,16 @@ Examples:
   iodyno report last
   iodyno report last -o report.html
   iodyno report before after -o report.html
-  iodyno report last --format markdown")]
+  iodyno report last --format markdown
+  iodyno report 3 5 --table mine.toml")]
 pub(crate) struct ReportArgs {
     /// Runs: numbers, ranges such as `3-7`, `last`, `last~1`, names, or beginnings of ids.
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<String>,
+
+    /// Add a table in the layout of a TOML file with the keys of `[table]` [default: that of the runs' experiment].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) table: Option<PathBuf>,
 
     /// Format.
     #[arg(long, value_enum, default_value_t = ReportFormat::Html)]

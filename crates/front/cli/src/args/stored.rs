@@ -300,7 +300,7 @@ pub(crate) enum FailOn {
 Examples:
   iodyno compare last                     Compare the configurations of the last run
   iodyno compare last --layout            Print the closing table of the last experiment
-  iodyno compare 3 5 --layout seed-004    Compare in the layout of a published table
+  iodyno compare 3 5 --table mine.toml    Print a table in the layout of a file
   iodyno compare 3 5                      Compare run 5 with run 3
   iodyno compare 7 --cols configuration --rows workload,bs --where rw=randread
   iodyno compare 7 --metric read.p99 --format markdown
@@ -313,20 +313,21 @@ Examples:
   iodyno compare 7 --format benchstat > 7.txt; benchstat -col config 7.txt")]
 pub(crate) struct CompareArgs {
     /// Runs: numbers, ranges such as `3-7`, `last`, `last~1`, names, or beginnings of ids.
-    #[arg(required_unless_present = "layout", value_name = "RUN")]
+    #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<String>,
 
-    /// Print the table that closes the run's experiment (`[table]` in its file), or one in the layout NAME.
-    ///
-    /// Layouts of published tables, for any runs that have their dimensions: `seed-000` (modes by threads), `seed-001`
-    /// (the axis `layout`, by `rw` and `bs`), `seed-002` (`bs` and `direct`), `seed-003` and `seed-004` (workloads).
-    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "",
-        conflicts_with_all = ["cols", "rows", "metric", "unit", "mean"])]
-    pub(crate) layout: Option<String>,
+    /// Print the table that closes the runs' experiment, `[table]` in its file.
+    #[arg(long, conflicts_with_all = ["cols", "rows", "metric", "unit", "mean"])]
+    pub(crate) layout: bool,
+
+    /// Print a table in the layout of a TOML file with the keys of `[table]`, or with that section.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["layout", "cols", "rows", "metric", "unit", "mean"])]
+    pub(crate) table: Option<PathBuf>,
 
     /// Print how far each configuration, or other value of the compared dimension, is from the best one of each row:
     /// its worst ratio and the geometric mean, with intervals, and the rows in which it is SLOWER.
-    #[arg(long, conflicts_with_all = ["layout", "unit", "mean", "fail_on"])]
+    #[arg(long, conflicts_with_all = ["layout", "table", "unit", "mean", "fail_on"])]
     pub(crate) regret: bool,
 
     /// Dimension to compare: `configuration`, `workload`, `run`, `engine`, `bs`, …

@@ -1,11 +1,14 @@
 //! `iodyno compare`: compares configurations, workloads or runs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
+use iodyno_experiment::table_file;
+use iodyno_fio::{Host, SystemHost};
 use iodyno_judge::{CompareResult, claims, title_of};
 use iodyno_model::{
-    ClosingTable, Comparison, Diagnostic, Direction, FactClass, Observation, Question, Regret, Run,
-    SearchAnswer,
+    ClosingTable, Comparison, Diagnostic, FactClass, FilledTable, Observation, Question, Regret,
+    Run, SearchAnswer,
 };
 use iodyno_report::compare::{BandwidthUnit, ComparisonFormat};
 use iodyno_report::{Markup, Style, compare as draw};
@@ -27,8 +30,7 @@ use crate::selection::{expanded, pairs};
 /// Compares runs and prints the result.
 pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Failure> {
     let store = context.store_to_read()?;
-    let (layout, names) = layout(args)?;
-    let runs = runs(&names, &store)?;
+    let runs = runs(&args.runs, &store)?;
     let by = (
         named(args, iodyno_judge::JOB),
         named(args, iodyno_judge::NODE),
@@ -37,7 +39,8 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         let fault = Diagnostic::error("`job` and `node` cannot be compared at once");
         return Err(Failure::input(vec![fault.hint("leave one of them out")]));
     }
-    let text = args.format == CompareFormat::Text && !args.json && !args.regret;
+    let laid_out = args.layout || args.table.is_some();
+    let text = args.format == CompareFormat::Text && !args.json && !args.regret && !laid_out;
     // Host data are recorded for whole trials, not for single jobs or nodes.
     let costed = match text && by == (false, false) {
         true => Some(Costed::load(&store, &runs)?),
@@ -61,8 +64,11 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         });
     }
     name_runs(&runs, &mut trials);
-    let mut question = question(args, &runs, &trials)?;
-    let mut shown = ComparisonFormat {
+    let question = question(args, &runs, &trials)?;
+    if laid_out {
+        return in_layout(args, &runs, &trials, &question, context);
+    }
+    let shown = ComparisonFormat {
         bandwidth: match args.unit {
             None => BandwidthUnit::Scaled,
             Some(UnitChoice::Decimal) => BandwidthUnit::Decimal,
@@ -72,36 +78,17 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         verbose: context.verbose > 0,
         ..self::shown(&runs)
     };
-    let table = match layout {
-        None => None,
-        Some(Layout::OfRun) => Some(closing_table(&runs)?.clone()),
-        Some(Layout::Published(table)) => Some(table),
-    };
-    if let Some(table) = &table {
-        question = laid_out(&runs, table, question, &trials);
-        in_order_of_plans(&mut trials, &runs);
-        (shown.bandwidth, shown.digits) = (table.unit, table.digits);
-    }
     if args.regret {
-        in_order_of_plans(&mut trials, &runs);
         let regret = regret(&runs, &trials, &question)?;
         return print_regret(&regret, args, context);
     }
     let mut judged = judge(&runs, &mut trials, &question)?;
     judged.mark_provisional(&runs);
-    if let (CompareResult::Compared(comparison), Some(table)) = (&mut judged, &table)
-        && !table.title.is_empty()
-    {
-        comparison.name.clone_from(&table.title);
-    }
     if let CompareResult::Compared(comparison) = &mut judged {
         let advice = advice(comparison, &runs);
         comparison.notes.extend(advice);
     }
-    let format = match args.json {
-        true => CompareFormat::Json,
-        false => args.format,
-    };
+    let format = format(args);
     if let CompareResult::Searched { other: None, .. } = &judged {
         let faults = without_effect(args);
         if !faults.is_empty() {
@@ -145,15 +132,6 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         return Ok(exit_of(&judged, args.fail_on));
     };
     write_out(match format {
-        CompareFormat::Text if let Some(table) = &table => {
-            let mut text = draw::closing_table(comparison, &shown, context.style_out());
-            if table.regret {
-                let regret = regret(&runs, &trials, &comparison.question)?;
-                text += "\n";
-                text += &draw::regret(&regret, context.style_out());
-            }
-            text
-        }
         CompareFormat::Text => {
             let text = result_text(&judged, &shown, context.style_out());
             let why = costed.map_or(Ok(String::new()), |trials| {
@@ -164,31 +142,118 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         CompareFormat::Markdown => draw::markup(comparison, &shown, Markup::Markdown),
         CompareFormat::Asciidoc => draw::markup(comparison, &shown, Markup::AsciiDoc),
         CompareFormat::Csv => draw::csv(comparison),
-        CompareFormat::Json => draw::json(comparison),
+        CompareFormat::Json => {
+            let table =
+                own_layout(&runs).and_then(|table| filled(&runs, &trials, &question, table).ok());
+            draw::json(comparison, table.as_ref().map(|(_, table)| table))
+        }
         CompareFormat::Benchstat => draw::benchstat(&trials, &comparison.question),
     })?;
     Ok(exit_of(&judged, args.fail_on))
 }
 
-/// How far each column is from the best of each row.
-pub(super) fn regret(
+fn format(args: &CompareArgs) -> CompareFormat {
+    match args.json {
+        true => CompareFormat::Json,
+        false => args.format,
+    }
+}
+
+/// Prints the table of the runs' experiment, or of a file.
+fn in_layout(
+    args: &CompareArgs,
     runs: &[Run],
     trials: &[Observation],
     question: &Question,
-) -> Result<Regret, Failure> {
-    let own: Vec<Observation> = (trials.iter())
-        .filter(|trial| trial.probe.is_none() && !trial.again)
-        .cloned()
-        .collect();
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let layout = match &args.table {
+        Some(file) => layout_in(file, trials)?,
+        None => own_layout(runs).cloned().ok_or_else(|| {
+            let message = match runs {
+                [run] => format!("{} has no `[table]`", run.name()),
+                _ => "the runs do not have the same `[table]`".to_owned(),
+            };
+            let hint = "give a file, `--table FILE`, or columns and rows: `--cols configuration,bs --rows rw`";
+            Failure::input(vec![Diagnostic::error(message).hint(hint)])
+        })?,
+    };
+    let (comparison, table) = filled(runs, trials, question, &layout)?;
+    write_out(match format(args) {
+        CompareFormat::Text => draw::closing_table(&table, context.style_out()),
+        CompareFormat::Markdown => draw::closing_markup(&table, Markup::Markdown),
+        CompareFormat::Asciidoc => draw::closing_markup(&table, Markup::AsciiDoc),
+        CompareFormat::Csv => draw::csv(&comparison),
+        CompareFormat::Json => draw::json(&comparison, Some(&table)),
+        CompareFormat::Benchstat => draw::benchstat(trials, &comparison.question),
+    })?;
+    Ok(match (args.fail_on, &table.baseline) {
+        (Some(_), None) => Exit::Inconclusive,
+        (fail_on, _) => exit_of(&CompareResult::Compared(Box::new(comparison)), fail_on),
+    })
+}
+
+/// The layout that all runs have from their experiments.
+pub(super) fn own_layout(runs: &[Run]) -> Option<&ClosingTable> {
+    let (first, others) = runs.split_first()?;
+    let table = first.plan.table.as_ref()?;
+    let same = others
+        .iter()
+        .all(|run| run.plan.table.as_ref() == Some(table));
+    same.then_some(table)
+}
+
+/// The layout in a file, whose dimensions and metrics have to be those of the trials.
+pub(super) fn layout_in(file: &Path, trials: &[Observation]) -> Result<ClosingTable, Failure> {
+    let shown = file.display().to_string();
+    let text = SystemHost.read(file).map_err(|error| {
+        Failure::input(vec![Diagnostic::error(format!(
+            "cannot read `{shown}`: {error}"
+        ))])
+    })?;
+    let dimensions = trials.iter().flat_map(|trial| trial.dimensions.keys());
+    let dimensions: BTreeSet<&str> = dimensions.map(String::as_str).collect();
+    let metrics = trials.iter().flat_map(|trial| {
+        let figures = trial.figures.iter().map(|figure| &figure.metric.name);
+        figures.chain(trial.withheld.iter().map(|it| &it.metric))
+    });
+    let metrics: BTreeSet<&str> = metrics.map(String::as_str).collect();
+    let [dimensions, metrics] = [dimensions, metrics].map(Vec::from_iter);
+    table_file(&text, &shown, &dimensions, &metrics).map_err(Failure::input)
+}
+
+/// The table of some runs, with the names of the runs as headings.
+pub(super) fn filled(
+    runs: &[Run],
+    trials: &[Observation],
+    question: &Question,
+    layout: &ClosingTable,
+) -> Result<(Comparison, FilledTable), Failure> {
+    let (comparison, mut table) =
+        iodyno_judge::closing_table(runs, trials, question, layout).map_err(Failure::from)?;
+    let headings = headings(runs);
+    let heads = table.heads.iter_mut().map(|head| &mut head.values);
+    let values = heads.chain(table.lines.iter_mut().map(|line| &mut line.values));
+    for value in values.flatten().chain(&mut table.baseline) {
+        if let Some(heading) = headings.get(value) {
+            value.clone_from(heading);
+        }
+    }
+    Ok((comparison, table))
+}
+
+/// How far each column is from the best of each row.
+fn regret(runs: &[Run], trials: &[Observation], question: &Question) -> Result<Regret, Failure> {
+    let own = trials
+        .iter()
+        .filter(|trial| trial.probe.is_none() && !trial.again);
+    let mut own: Vec<Observation> = own.cloned().collect();
+    iodyno_judge::in_order_of_plans(&mut own, runs);
     iodyno_judge::regret(&title_of(runs), &own, question).map_err(Failure::from)
 }
 
 fn print_regret(regret: &Regret, args: &CompareArgs, context: &Context) -> Result<Exit, Failure> {
-    let format = match args.json {
-        true => CompareFormat::Json,
-        false => args.format,
-    };
-    write_out(match format {
+    write_out(match format(args) {
         CompareFormat::Text => draw::regret(regret, context.style_out()),
         CompareFormat::Markdown => draw::regret_markup(regret, Markup::Markdown),
         CompareFormat::Asciidoc => draw::regret_markup(regret, Markup::AsciiDoc),
@@ -266,57 +331,6 @@ pub(crate) fn exit_of(result: &CompareResult, fail_on: Option<FailOn>) -> Exit {
     }
 }
 
-/// The layout of a printed comparison.
-enum Layout {
-    /// The closing table of the run's experiment.
-    OfRun,
-    /// The layout of a published table.
-    Published(ClosingTable),
-}
-
-/// The layout that the flags select, and the names of the runs: `--layout` may be followed by the first of them.
-fn layout(args: &CompareArgs) -> Result<(Option<Layout>, Vec<String>), Failure> {
-    let mut runs = args.runs.clone();
-    let layout = match args.layout.as_deref() {
-        None => None,
-        Some("") => Some(Layout::OfRun),
-        Some(name) => match ClosingTable::published(name) {
-            Some(table) => Some(Layout::Published(table)),
-            None if name.starts_with("seed-") => {
-                let message = format!("unknown layout `{name}`");
-                let hint = format!("the layouts are {}", ClosingTable::LAYOUTS.join(", "));
-                return Err(Failure::input(vec![Diagnostic::error(message).hint(hint)]));
-            }
-            None => {
-                runs.insert(0, name.to_owned());
-                Some(Layout::OfRun)
-            }
-        },
-    };
-    if runs.is_empty() {
-        let message = "no run is named";
-        let hint = "name one, such as `last`; `iodyno list` lists them";
-        return Err(Failure::input(vec![Diagnostic::error(message).hint(hint)]));
-    }
-    Ok((layout, runs))
-}
-
-/// The closing table of the only run.
-fn closing_table(runs: &[Run]) -> Result<&ClosingTable, Failure> {
-    let table = match runs {
-        [run] => run.plan.table.as_ref(),
-        _ => None,
-    };
-    table.ok_or_else(|| {
-        let message = match runs {
-            [run] => format!("{} has no closing table", run.name()),
-            _ => "`--layout` requires a single run".to_owned(),
-        };
-        let hint = "name the columns and rows: `--cols configuration,bs --rows rw`";
-        Failure::input(vec![Diagnostic::error(message).hint(hint)])
-    })
-}
-
 /// The class of the facts that an axis of the only run defines.
 fn defined_by(runs: &[Run], axis: &str) -> Option<FactClass> {
     match runs {
@@ -325,141 +339,17 @@ fn defined_by(runs: &[Run], axis: &str) -> Option<FactClass> {
     }
 }
 
-/// A question in the layout of a closing table.
-fn laid_out(
-    runs: &[Run],
-    table: &ClosingTable,
-    question: Question,
-    trials: &[Observation],
-) -> Question {
-    let (mut columns, across) = match table.columns.split_first() {
-        None => (question.columns.clone(), Vec::new()),
-        Some((columns, across)) => (columns.clone(), across.to_vec()),
-    };
-    let mut rows = table.rows.clone();
-    let sides = |dimension: &str| {
-        let own = trials.iter().filter(|trial| !trial.again);
-        let values = own.map(|trial| trial.dimension(dimension));
-        values.collect::<BTreeSet<&str>>().len()
-    };
-    if let Some(first) = rows.first_mut()
-        && sides(&columns) < 2
-        && sides(first) > 1
-    {
-        // With one configuration, for example, the rows of the table are compared.
-        std::mem::swap(first, &mut columns);
-    }
-    let as_before = columns == question.columns;
-    let rows = match (rows.is_empty(), as_before && across.is_empty()) {
-        (false, _) => rows,
-        (true, true) => question.rows.clone(),
-        (true, false) => iodyno_judge::default_rows(&columns, &across, trials),
-    };
-    let (metrics, primary_metrics) = match table.metrics.is_empty() {
-        true => (question.metrics.clone(), question.primary_metrics),
-        false => {
-            let names = table.metrics.iter();
-            let metrics: Vec<String> = names.flat_map(|name| in_full(name, trials)).collect();
-            let count = metrics.len();
-            (metrics, count)
-        }
-    };
-    Question {
-        baseline: question.baseline.filter(|_| as_before),
-        only: match as_before {
-            true => question.only,
-            false => Vec::new(),
-        },
-        defines: defined_by(runs, &columns),
-        columns,
-        across,
-        rows,
-        metrics,
-        primary_metrics,
-        metric_where: match table.metrics.is_empty() {
-            true => question.metric_where,
-            false => Vec::new(),
-        },
-        ..question
-    }
-}
-
-/// Sorts trials as the plans name their configurations and workloads, so that rows and columns have this order.
-fn in_order_of_plans(trials: &mut [Observation], runs: &[Run]) {
-    let configurations = runs.iter().flat_map(|run| &run.plan.configurations);
-    let workloads = runs.iter().flat_map(|run| &run.plan.workloads);
-    let configurations: Vec<&str> = configurations.map(|it| it.name.as_str()).collect();
-    let workloads: Vec<&str> = workloads.map(|it| it.name.as_str()).collect();
-    trials.sort_by_key(|trial| {
-        let place = |names: &[&str], dimension: &str| {
-            let name = trial.dimension(dimension);
-            names.iter().position(|one| *one == name)
-        };
-        (
-            place(&configurations, Observation::CONFIGURATION),
-            place(&workloads, Observation::WORKLOAD),
-        )
-    });
-}
-
-/// The metrics of a name in a table: `p99` is that of all ops if the work has it, otherwise of each direction.
-fn in_full(name: &str, trials: &[Observation]) -> Vec<String> {
-    let has = |trial: &Observation, name: &String| {
-        let mut withheld = trial.withheld.iter();
-        trial.figure(name).is_some() || withheld.any(|it| it.metric == *name)
-    };
-    let there = |name: &String| trials.iter().any(|trial| has(trial, name));
-    let name = name.to_owned();
-    if there(&name) {
-        return vec![name];
-    }
-    let of = |direction: Direction| format!("{}.{name}", direction.name());
-    let all = of(Direction::Op);
-    if there(&all) {
-        return vec![all];
-    }
-    let moves = [Direction::Read, Direction::Write, Direction::Trim];
-    let each: Vec<String> = moves.map(of).into_iter().filter(there).collect();
-    match each.is_empty() {
-        true => vec![name],
-        false => each,
-    }
-}
-
-/// The closing table of a run as text; `None` if its plan has none, or nothing is compared.
+/// The closing table of a run; `None` if its plan has none.
 ///
 /// # Errors
-/// The trials lack a dimension or a metric of the table.
-pub(crate) fn closing(
-    run: &Run,
-    trials: &[Observation],
-    style: Style,
-) -> Result<Option<String>, Failure> {
-    let Some(table) = run.plan.table.as_ref() else {
+/// The trials lack a dimension or a metric of the table, or there is only one cell.
+pub(crate) fn closing(run: &Run, trials: &[Observation]) -> Result<Option<FilledTable>, Failure> {
+    let Some(layout) = run.plan.table.as_ref() else {
         return Ok(None);
     };
-    let runs = std::slice::from_ref(run);
-    let question = laid_out(runs, table, question_of(&run.plan, trials), trials);
-    let mut trials = trials.to_vec();
-    in_order_of_plans(&mut trials, runs);
-    let CompareResult::Compared(mut comparison) = judge(runs, &mut trials, &question)? else {
-        return Ok(None);
-    };
-    if !table.title.is_empty() {
-        comparison.name.clone_from(&table.title);
-    }
-    comparison.searches.clear();
-    let shown = ComparisonFormat {
-        bandwidth: table.unit,
-        digits: table.digits,
-        ..ComparisonFormat::default()
-    };
-    let mut text = draw::closing_table(&comparison, &shown, style);
-    if table.regret {
-        text += "\n";
-        text += &draw::regret(&regret(runs, &trials, &question)?, style);
-    }
-    Ok(Some(text))
+    let question = question_of(&run.plan, trials);
+    let (_, table) = filled(std::slice::from_ref(run), trials, &question, layout)?;
+    Ok(Some(table))
 }
 
 /// Compares the trials of some runs, with a remark on tails that lack an equal rate.

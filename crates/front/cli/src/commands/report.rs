@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use iodyno_judge::{CompareResult, figures};
 use iodyno_model::{
-    ClaimCheck, Comparison, Contradiction, Diagnostic, Direction, Explanation, Histogram,
-    Observation, Run, SeriesKind, Trial, TrialKey, TrialState,
+    ClaimCheck, Comparison, Contradiction, Diagnostic, Direction, Explanation, FilledTable,
+    Histogram, Observation, Run, SeriesKind, Trial, TrialKey, TrialState,
 };
 use iodyno_report::compare::ComparisonFormat;
 use iodyno_report::figure::kinds::{self, Course, Distribution, MAX_PANELS};
@@ -18,7 +18,7 @@ use iodyno_store::{SqliteStore, Store, StoreError};
 use iodyno_units::{Nanos, counted, grouped};
 
 use crate::args::{PlotArgs, ReportArgs, ReportFormat};
-use crate::commands::compare::{judge, regret, result_text, shown};
+use crate::commands::compare::{filled, judge, layout_in, own_layout, result_text, shown};
 use crate::commands::explain;
 use crate::commands::export::write_file;
 use crate::commands::history::histories;
@@ -46,7 +46,8 @@ const COLUMNS: usize = 110;
 /// Writes a report.
 pub(crate) fn report(args: &ReportArgs, context: &Context) -> Result<Exit, Failure> {
     let store = context.store_to_read()?;
-    let results = Results::read(&args.runs, &store)?;
+    let mut results = Results::read(&args.runs, &store)?;
+    results.fill(args.table.as_deref())?;
     let text = match args.format {
         ReportFormat::Html => iodyno_report::figure::page(&results.page(&store, context)?),
         ReportFormat::Markdown => results.text(Markup::Markdown, &store)?,
@@ -125,6 +126,8 @@ struct Results {
     places: BTreeMap<Cell, Place>,
     /// The imported trials with a series that have the median result: one of each cell.
     imported: Vec<Course>,
+    /// The closing table of the runs.
+    table: Option<FilledTable>,
     /// Statements that the figures of their write-up contradict.
     contradictions: Vec<Contradiction>,
     /// Rows of printed comparisons.
@@ -252,9 +255,23 @@ impl Results {
             medians,
             places,
             imported,
+            table: None,
             contradictions,
             claims,
         })
+    }
+
+    /// Adds the table in the layout of a file, or in the runs' own.
+    fn fill(&mut self, file: Option<&Path>) -> Result<(), Failure> {
+        let question = default_question(&self.runs, &self.trials);
+        let table = |layout| filled(&self.runs, &self.trials, &question, layout);
+        self.table = match (file, own_layout(&self.runs)) {
+            (Some(file), _) => Some(table(&layout_in(file, &self.trials)?)?.1),
+            // An interrupted run may have too few trials for it.
+            (None, Some(layout)) => table(layout).ok().map(|(_, table)| table),
+            (None, None) => None,
+        };
+        Ok(())
     }
 
     fn place(&self, cell: Cell) -> Place {
@@ -595,16 +612,11 @@ impl Results {
             content.push(Content::table(|markup| {
                 draw::markup(comparison, &shown, markup)
             }));
-            let tables = self.runs.iter().map(|run| run.plan.table.as_ref());
-            if tables.flatten().any(|table| table.regret) {
-                let regret = regret(&self.runs, &self.trials, &comparison.question)?;
-                content.push(Content::table(|markup| {
-                    draw::regret_markup(&regret, markup)
-                }));
-            }
         } else {
             content.push(Content::Preformatted(self.plain(store)?));
         }
+        let table = self.table.iter();
+        content.extend(table.map(|it| Content::table(|markup| draw::closing_markup(it, markup))));
         Ok(content)
     }
 
@@ -705,6 +717,9 @@ impl Results {
             Some(comparison) => draw::markup(comparison, &self.shown(), markup),
             None => markup.block(&self.plain(store)?),
         };
+        let table = self.table.as_ref();
+        let table = table.map(|table| "\n".to_owned() + &draw::closing_markup(table, markup));
+        let results = results + &table.unwrap_or_default();
         let mut text = match statements.is_empty() {
             true => results,
             false => {

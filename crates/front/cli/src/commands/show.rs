@@ -3,8 +3,9 @@
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, Imported, Run, TrialKey, Workload};
 use iodyno_report::fio::cannot_tell;
+use iodyno_report::json::RunView;
 use iodyno_report::series::{jobs_csv, jobs_csv_head};
-use iodyno_store::{SqliteStore, Store};
+use iodyno_store::{RunHandle, SqliteStore, Store};
 use iodyno_units::{counted, list};
 
 use crate::args::{Format, ShowArgs};
@@ -15,7 +16,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interleaved::typed;
 use crate::screen::write_out;
-use crate::trials::{Drawn, FioForm, load, run_json};
+use crate::trials::{Drawn, FioForm, load, run_json, run_view};
 
 /// Prints a run, trial by trial.
 pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> {
@@ -53,8 +54,15 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> 
         .retain(|trial| chosen.iter().any(|(_, key)| *key == trial.key));
     match if args.json { Format::Json } else { args.format } {
         Format::Json => {
-            let searches = searches_of(&store, &run)?;
-            write_out(run_json(&store, &run, None, searches, Vec::new())?)?;
+            let handle = RunHandle {
+                id: run.summary.id,
+                alias: run.summary.alias,
+            };
+            let head = RunView {
+                searches: searches_of(&store, &run)?,
+                ..run_view(&run.plan, handle, run.summary.state)
+            };
+            write_out(run_json(&store, &run, &head, None, Vec::new())?)?;
         }
         Format::Text => text(&store, &run, &chosen, context)?,
         Format::FioJson => fio(&store, &run, FioForm::Json, context)?,

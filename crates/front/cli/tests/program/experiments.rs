@@ -61,7 +61,7 @@ fn an_axis_is_compared_within_the_others_and_a_table_closes_the_run() {
     home.iodyno(&["compare", "last", "--layout"])
         .succeeds()
         .prints(closing);
-    // With one side, the rows are compared.
+    // With one side, the table has values alone.
     let one = text.replace("columns = [\"law\"]", "columns = [\"configuration\"]");
     let one = format!("{one}{other}{table}")
         .replace("columns = [\"law\"]", "columns = [\"configuration\"]");
@@ -71,7 +71,8 @@ fn an_axis_is_compared_within_the_others_and_a_table_closes_the_run() {
     );
     home.iodyno(&["run", "one.toml"])
         .succeeds()
-        .prints("slow-4k    slow-8k    fast-4k");
+        .prints("\nslow-4k  3")
+        .prints("\nfast-8k  4");
     run(&home, &["--aa"])
         .exits(2)
         .stderr_has("the baseline of the axis `law` cannot be run twice");
@@ -593,37 +594,100 @@ fn what_is_found_after_the_file_was_read_has_its_line_too() {
         .stderr_has("`--metric trim.p99`: no job issues `trim`\n");
 }
 
+/// The laws with two block sizes, and a table.
+fn with_table(table: &str) -> String {
+    let both = EXPERIMENT.replace("[\"4k\"]", "[\"4k\", \"8k\"]");
+    format!("{both}\n[table]\n{table}")
+}
+
 #[test]
-fn a_run_is_compared_in_the_layout_of_its_file_or_of_a_published_table() {
+fn a_run_is_compared_in_the_layout_of_its_experiment_or_of_a_file() {
     let home = Home::new();
-    let table = "[table]\ntitle = \"two laws\"\nrows = [\"bs\"]\ncolumns = [\"law\"]\nmetric = [\"iops\", \"p99\"]\ndigits = 1\n";
-    let section = "[configuration.here]";
-    let both = EXPERIMENT
-        .replace("[\"4k\"]", "[\"4k\", \"8k\"]")
-        .replace(
-            "200us:0.3\"",
-            "200us:0.3\", numjobs = 2, group_reporting = 1",
-        )
-        .replace(section, &format!("{table}{section}"));
-    home.file("laws.toml", &both);
+    let table = "title = \"two laws\"\nrows = [\"bs\"]\ncolumns = [\"law\"]\nmetric = [\"iops\", \"p99\"]\ndigits = 1\n";
+    home.file("laws.toml", &with_table(table));
     run(&home, &[]).succeeds().prints("two laws");
-    for arguments in [&["--layout", "last"][..], &["last", "--layout"]] {
-        let mut all = vec!["compare"];
-        all.extend(arguments);
+    for arguments in [["--layout", "last"], ["last", "--layout"]] {
+        let all = [&["compare"][..], &arguments].concat();
         home.iodyno(&all).succeeds().prints("two laws");
     }
-    // All dimensions of these exist.
-    home.iodyno(&["compare", "last", "--layout", "seed-000"])
-        .succeeds();
-    home.iodyno(&["compare", "last", "--layout", "seed-001"])
+    home.iodyno(&["compare", "--layout"]).exits(2);
+    home.file(
+        "mine.toml",
+        "title = 'mine'\nrows = ['law']\ncolumns = 'bs'\nmean = true\n",
+    );
+    let mine = ["compare", "last", "--table", "mine.toml"];
+    let done = home.iodyno(&mine).succeeds().prints("mine\n");
+    let heads: Vec<Vec<&str>> = (done.stdout.lines().skip(1).take(2))
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        heads,
+        [vec!["4k", "8k"], vec!["median", "mean", "median", "mean"]]
+    );
+    // An experiment is such a file, too.
+    home.iodyno(&["compare", "last", "--table", "laws.toml"])
+        .succeeds()
+        .prints("two laws");
+    home.file("bad.toml", "rows = ['bz']\nmetric = 'p98'\nroes = 'law'\n");
+    home.iodyno(&["compare", "last", "--table", "bad.toml"])
         .exits(2)
-        .stderr_has("no trial has a dimension `layout`, asked for as rows");
-    home.iodyno(&["compare", "last", "--layout", "seed-009"])
+        .stderr_has("`bz` is not a dimension of the trials")
+        .stderr_has("bad.toml:1:9")
+        .stderr_has("no trial has the metric `p98`")
+        .stderr_has("bad.toml:2:10")
+        .stderr_has("bad.toml:3:1");
+    home.iodyno(&[
+        "report",
+        "last",
+        "--format",
+        "markdown",
+        "--table",
+        "mine.toml",
+    ])
+    .succeeds()
+    .prints("**mine**")
+    .prints("| law |");
+    home.iodyno(&["compare", "last", "--table", "absent.toml"])
         .exits(2)
-        .stderr_has("the layouts are seed-000, seed-001");
-    home.iodyno(&["compare", "--layout"])
-        .exits(2)
-        .stderr_has("no run is named");
+        .stderr_has("cannot read `absent.toml`");
+}
+
+#[test]
+fn the_closing_table_is_in_all_formats() {
+    let home = Home::new();
+    home.file(
+        "laws.toml",
+        &with_table("title = \"two laws\"\nrows = [\"bs\"]\ncolumns = [\"law\"]\n"),
+    );
+    let json = run(&home, &["--json"]).succeeds().json();
+    let cells = |table: &serde_json::Value| -> Vec<String> {
+        let lines = table["lines"].as_array().unwrap().iter();
+        let cells = lines.flat_map(|line| line["cells"].as_array().unwrap());
+        cells
+            .map(|cell| format!("{} {}", cell["values"][0], cell["verdict"]))
+            .collect()
+    };
+    // The baseline of the experiment is `slow-4k`.
+    let expected = [
+        "\"slow\" null",
+        "\"fast\" \"faster\"",
+        "\"slow\" \"equivalent\"",
+        "\"fast\" \"faster\"",
+    ];
+    assert_eq!(cells(&json["table"]), expected);
+    assert_eq!(json["table"]["baseline"], "slow-4k");
+    for arguments in [&["--json"][..], &["--layout", "--json"]] {
+        let all = [&["compare", "last"], arguments].concat();
+        assert_eq!(
+            cells(&home.iodyno(&all).succeeds().json()["table"]),
+            expected
+        );
+    }
+    for format in ["markdown", "asciidoc", "html"] {
+        let all = ["report", "last", "--format", format];
+        let text = home.iodyno(&all).succeeds().stdout;
+        assert!(text.contains("compared with slow-4k: "), "{format}: {text}");
+    }
 }
 
 #[test]

@@ -6,9 +6,9 @@ use iodyno_model::{Configuration, Observation, Workload};
 
 use super::file::File;
 use super::metrics::is_metric_or_figure;
+use super::table;
 use crate::check::Keyed;
 use crate::document::{Table, instead};
-use crate::keys::TABLE;
 
 /// The dimensions of every trial besides its names and axes, where its jobs agree in them.
 const DERIVED: [&str; 11] = [
@@ -70,31 +70,19 @@ impl File<'_, '_, '_> {
 
     /// The dimensions of the closing table are those of trials: names, axes, and options of the work.
     pub(super) fn check_table(&mut self, file: &Table, sections: &Sections<'_>) {
-        let Some((node, table)) = file
-            .get("table")
-            .and_then(|node| Some((node, node.as_table()?)))
-        else {
+        let Some(keyed) = table::of_experiment(file) else {
             return;
         };
-        let mut names = vec![Observation::WORKLOAD, Observation::CONFIGURATION];
-        names.extend(&sections.axes);
-        let keyed = Keyed::within(table, node.at.clone(), "table", TABLE);
         self.check_metrics(&keyed, "metric", is_metric_or_figure);
         if sections.whole {
             for metric in keyed.texts("metric", self.report) {
                 self.check_issued(&metric, sections.workloads);
             }
         }
-        for key in ["rows", "columns"] {
-            for text in keyed.texts(key, self.report) {
-                let name = text.value.as_str();
-                if !names.contains(&name) && !DERIVED.contains(&name) {
-                    let hint = instead(name, &names, "the dimensions are");
-                    let message = format!("`{name}` is not a dimension of the trials");
-                    self.report.error(text.at, message, hint);
-                }
-            }
-        }
+        let mut names = vec![Observation::WORKLOAD, Observation::CONFIGURATION];
+        names.extend(&sections.axes);
+        let known = |name: &str| names.contains(&name) || DERIVED.contains(&name);
+        table::check_dimensions(&keyed, &names, known, self.report);
     }
 
     pub(super) fn check_baseline(

@@ -6,22 +6,24 @@ mod instances;
 mod metrics;
 mod search;
 mod sections;
+mod table;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use iodyno_model::{BandwidthUnit, ClosingTable, Diagnostic, Fresh, Metric, Plan, Severity};
+use iodyno_model::{Diagnostic, Fresh, Metric, Plan, Severity};
 
 use crate::Experiment;
 use crate::check::Keyed;
 use crate::document::{Located, Node, Report, Table, Value, parse};
-use crate::keys::{FILE, TABLE};
+use crate::keys::FILE;
 use crate::nodes::Nodes;
 use crate::params::{As, Variables, mentions, parameters, replaced_entry, secrets};
 use compared::{Sections, axes};
 use file::File;
 
 pub use file::Context;
+pub use table::table_file;
 
 /// Reads an experiment.
 ///
@@ -108,7 +110,7 @@ impl File<'_, '_, '_> {
             probe: keyed.switch("probe", report).unwrap_or(false),
             retry: keyed.count("retry", report).unwrap_or(0) as u32,
             settle: keyed.switch("settle", report).unwrap_or(true),
-            metrics: texts(&keyed, "metric", report),
+            metrics: table::texts(&keyed, "metric", report),
             margin: keyed.percent("margin", report),
             fresh: match keyed.word("fresh", report) {
                 Some("trial") => Fresh::Trial,
@@ -116,7 +118,7 @@ impl File<'_, '_, '_> {
                 _ => Fresh::Round,
             },
             primaries,
-            table: closing_table(&own, report),
+            table: table::of_experiment(&own).map(|keyed| table::layout(&keyed, report)),
             nodes: nodes.planned,
             configurations,
             workloads,
@@ -206,31 +208,4 @@ fn unused_parameters(file: &Table, report: &mut Report<'_>) {
             report.add(entry.key_at.clone(), warning);
         }
     }
-}
-
-fn texts(keyed: &Keyed<'_>, name: &str, report: &mut Report<'_>) -> Vec<String> {
-    let found = keyed.texts(name, report).into_iter();
-    found.map(|text| text.value).collect()
-}
-
-fn closing_table(file: &Table, report: &mut Report<'_>) -> Option<ClosingTable> {
-    let node = file.get("table")?;
-    let table = node.as_table()?;
-    let keyed = Keyed::within(table, node.at.clone(), "table", TABLE);
-    Some(ClosingTable {
-        title: keyed
-            .text("title", report)
-            .map(|text| text.value)
-            .unwrap_or_default(),
-        rows: texts(&keyed, "rows", report),
-        columns: texts(&keyed, "columns", report),
-        metrics: texts(&keyed, "metric", report),
-        unit: match keyed.word("unit", report) {
-            Some("MB/s") => BandwidthUnit::Decimal,
-            Some("MiB/s") => BandwidthUnit::Binary,
-            _ => BandwidthUnit::Scaled,
-        },
-        digits: keyed.count("digits", report).map(|digits| digits as u32),
-        regret: keyed.switch("regret", report).unwrap_or_default(),
-    })
 }

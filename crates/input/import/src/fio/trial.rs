@@ -201,7 +201,7 @@ impl Figures<'_> {
                 self.trial.withheld.push(Withheld {
                     metric,
                     why: format!(
-                        "{beyond:.1} of {ops} ops lie beyond it, fewer than {OPS_BEYOND:.0}: too few for a reliable value"
+                        "{ops} ops, of which {beyond:.1} lie beyond it, fewer than {OPS_BEYOND:.0}: too few for a reliable value"
                     ),
                 });
             } else {

@@ -246,14 +246,14 @@ fn against(quantile: &Quantile, count: u64) -> Option<String> {
     let few = quantile.few.then(|| {
         let beyond = (100.0 - quantile.percent) / 100.0 * count as f64;
         format!(
-            "{beyond:.1} of {count} ops lie beyond it, fewer than {VALUES_BEYOND_PERCENTILE:.0}: too few for a reliable value"
+            "{count} ops, of which {beyond:.1} lie beyond it, fewer than {VALUES_BEYOND_PERCENTILE:.0}: too few for a reliable value"
         )
     });
     let limited = quantile.resolution_limited.then(|| {
         let least = (quantile.least_ns).map(|least| format!("; it was at least {}", Nanos(least)));
         format!(
-            "{} is below {WINDOWS_PER_RESOLVED_PERCENTILE} × the time for which its completions may be unseen: \
-             an upper limit{}",
+            "an upper limit: {} is below {WINDOWS_PER_RESOLVED_PERCENTILE} × the time for which its completions may \
+             be unseen{}",
             Nanos(quantile.ns),
             least.unwrap_or_default()
         )

@@ -419,12 +419,12 @@ fn unsupported_figures_are_withheld() {
         why("read.p50")
     );
     assert!(
-        why("read.p99.9").starts_with("10.0 of 9999 ops lie beyond it"),
+        why("read.p99.9").starts_with("9999 ops, of which 10.0 lie beyond it"),
         "{}",
         why("read.p99.9")
     );
     assert!(
-        why("sync.p99").starts_with("0.2 of 20 ops"),
+        why("sync.p99").starts_with("20 ops, of which 0.2 lie"),
         "{}",
         why("sync.p99")
     );

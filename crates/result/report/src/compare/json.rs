@@ -6,22 +6,24 @@
 use std::collections::BTreeMap;
 
 use iodyno_model::{
-    CandidateResult, ClaimCheck, ComparedRow, Comparison, Difference, Member, Metric, Question,
-    Regime, Side, Verdict,
+    CandidateResult, ClaimCheck, ComparedRow, Comparison, Difference, FilledTable, Member, Metric,
+    Question, Regime, Side, Verdict,
 };
 
+use super::closing::ClosingView;
 use super::estimated::EstimatedView;
 use super::searches::AnswerView;
 use super::words::{Counts, better, pairing, summary_counts, tag, unit_name, verdict_words};
 use crate::json::{list, object, print};
 
 /// `schema` = `iodyno.comparison/1`. Values are in `rows[].metric.unit`, in the order of rounds; shares and
-/// levels are fractions of one; a ratio is a speed, above one the candidate is better. Ends with a newline.
-pub fn json(comparison: &Comparison) -> String {
-    print(&Document(comparison))
+/// levels are fractions of one; a ratio is a speed, above one the candidate is better. `table`: the closing table of the
+/// run. Ends with a newline.
+pub fn json(comparison: &Comparison, table: Option<&FilledTable>) -> String {
+    print(&Document((comparison, table)))
 }
 
-object!(Document<'a>(it in &'a Comparison) {
+object!(Document<'a>((it, table) in (&'a Comparison, Option<&'a FilledTable>)) {
     schema: "iodyno.comparison/1",
     name: it.name,
     question: QuestionView(&it.question),
@@ -42,6 +44,8 @@ object!(Document<'a>(it in &'a Comparison) {
     claims: list(&it.claims, ClaimView),
     // Of workloads with a searched load; their trials are not compared.
     searches [filled]: list(&it.searches, AnswerView),
+    // The closing table of the experiment.
+    table [opt]: table.map(ClosingView),
     notes: it.notes,
 });
 

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 pub use iodyno_model::BandwidthUnit;
 
 mod benchstat;
+mod closing;
 mod csv;
 mod estimated;
 mod facts;
@@ -36,6 +37,8 @@ mod tests;
 
 pub(crate) use benchstat::benchmark_name;
 pub use benchstat::benchstat;
+pub(crate) use closing::ClosingView;
+pub use closing::{closing_markup, closing_table};
 pub use csv::csv;
 pub(crate) use estimated::EstimatedView;
 pub use facts::facts;
@@ -54,7 +57,7 @@ pub use searches::{
 };
 pub use statements::{claims_text, statements};
 pub(crate) use statements::{contradiction, place};
-pub use text::{closing_table, text};
+pub use text::text;
 #[cfg(feature = "charts")]
 pub(crate) use view::Tone;
 pub use words::{Counts, sentences, summary_counts, verdict_words};

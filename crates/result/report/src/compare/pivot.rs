@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use super::view::{ResultView, RowView, Section, Tone, ViewModel};
+use super::view::{ResultView, RowView, Section, ViewModel};
 use crate::style::{Paint, Style, left, right, width};
 use crate::table::{Cell, Column, Table};
 use iodyno_model::ordered::distinct;
@@ -33,25 +33,27 @@ const DETAILS: [Detail; 4] = [Detail::Words, Detail::Ratio, Detail::Sign, Detail
 
 /// The place of the sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sides {
+pub(super) enum Sides {
     Columns,
     Lines,
 }
 
 /// A side's figure.
 #[derive(Debug, Clone, Default)]
-struct Entry {
-    value: String,
-    mark: String,
-    paint: Option<Paint>,
+pub(super) struct Entry {
+    pub(super) value: String,
+    /// Whether the value is a number with its unit, which can move to the headings.
+    pub(super) in_unit: bool,
+    pub(super) mark: String,
+    pub(super) paint: Option<Paint>,
 }
 
 #[derive(Debug)]
-struct Grid {
+pub(super) struct Grid {
     /// Headings of each column of figures, the outermost first.
-    heads: Vec<Vec<String>>,
+    pub(super) heads: Vec<Vec<String>>,
     /// The labels and figures of each line.
-    lines: Vec<(Vec<String>, Vec<Entry>)>,
+    pub(super) lines: Vec<(Vec<String>, Vec<Entry>)>,
 }
 
 /// A table for each section, and a legend of its signs. Also returns the numbers of the footnotes that cells name.
@@ -87,45 +89,6 @@ pub(super) fn pivot(view: &ViewModel, style: Style) -> (String, BTreeSet<usize>)
     (text, named)
 }
 
-/// The values alone, one section below the other, with a sign for each verdict: a table to publish.
-pub(super) fn published(view: &ViewModel, style: Style) -> String {
-    let mut signs = BTreeSet::new();
-    let mut text = String::new();
-    for section in &view.sections {
-        for sides in [Sides::Columns, Sides::Lines] {
-            let grid = grid(view, section, sides, Detail::Bare);
-            let marks = grid.lines.iter().flat_map(|(_, entries)| entries);
-            let marks: Vec<String> = marks.map(|entry| entry.mark.clone()).collect();
-            let Some((table, width)) = grid.draw(sides, style) else {
-                break;
-            };
-            // Lines are the last resort.
-            if width <= style.columns() || sides == Sides::Lines {
-                signs.extend(marks);
-                text += &table;
-                break;
-            }
-        }
-    }
-    let meaning = [
-        ("+", "faster"),
-        ("-", "slower"),
-        ("=", "no difference that matters"),
-        ("?", "undecided"),
-    ];
-    let meaning = meaning
-        .into_iter()
-        .filter(|(sign, _)| signs.contains(*sign));
-    let meaning: Vec<String> = meaning
-        .map(|(sign, what)| format!("{sign} {what}"))
-        .collect();
-    if !meaning.is_empty() {
-        let line = format!("compared with {}: {}", view.baseline, meaning.join(", "));
-        text += &style.paragraph(&line, 2, Paint::Dim);
-    }
-    text
-}
-
 /// The table with the most detail that fits, or blocks.
 fn fitting(view: &ViewModel, section: &Section, style: Style) -> (String, Detail) {
     let columns = style.columns();
@@ -157,21 +120,7 @@ pub(super) fn flat(view: &ViewModel, section: &Section) -> Table {
         .map(|(_, name)| name.as_str());
     let mut names = vec![of_rows.collect::<Vec<_>>().join(" ")];
     names.resize(labels, String::new());
-    let heads = grid.heads.iter().map(|path| {
-        let path = path.iter().filter(|head| !head.is_empty());
-        Column::right(path.map(String::as_str).collect::<Vec<_>>().join(" "))
-    });
-    let mut table = Table::new(names.into_iter().map(Column::left).chain(heads));
-    for (labels, entries) in grid.lines {
-        let labels = labels.into_iter().map(Cell::from);
-        let entries = entries.into_iter().map(|entry| {
-            let parts = [entry.value, entry.mark];
-            let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-            Cell::painted(parts.join(" · "), entry.paint)
-        });
-        table.row(labels.chain(entries));
-    }
-    table
+    grid.flat(names)
 }
 
 /// A row's place: its label, and the headings below those of its side.
@@ -287,6 +236,7 @@ fn entry(row: &RowView, side: usize, detail: Detail) -> Entry {
     let Some(candidate) = side.checked_sub(1) else {
         return Entry {
             value: value(&row.baseline_value, &row.metric),
+            in_unit: true,
             ..Entry::default()
         };
     };
@@ -295,13 +245,14 @@ fn entry(row: &RowView, side: usize, detail: Detail) -> Entry {
     };
     Entry {
         value: value(&result.value, &row.metric),
+        in_unit: true,
         mark: mark(result, detail),
         paint: Some(result.tone.paint()),
     }
 }
 
 /// `138.4k/s` of a rate of ops is `138.4k IOPS`.
-fn value(text: &str, metric: &str) -> String {
+pub(super) fn value(text: &str, metric: &str) -> String {
     match text.strip_suffix("/s") {
         Some(rate) if metric.ends_with("iops") && !rate.contains(' ') => format!("{rate} IOPS"),
         _ => text.to_owned(),
@@ -312,12 +263,7 @@ fn mark(result: &ResultView, detail: Detail) -> String {
     if result.absent {
         return String::new();
     }
-    let sign = match result.tone {
-        Tone::Good => "+",
-        Tone::Bad => "-",
-        Tone::Settled => "=",
-        Tone::Open => "?",
-    };
+    let sign = result.tone.sign();
     let verdict = result.verdict();
     let notes = verdict.strip_prefix(result.verdict).unwrap_or_default();
     let parts = match detail {
@@ -346,20 +292,21 @@ impl Grid {
     /// Moves a unit that all values of a column have into its headings.
     fn with_units_as_heads(mut self) -> Grid {
         for column in 0..self.heads.len() {
-            let values = self
-                .lines
-                .iter()
-                .map(|(_, entries)| entries[column].value.as_str());
+            let values = self.lines.iter().map(|(_, entries)| &entries[column]);
             let units = values
-                .filter(|value| !value.is_empty())
-                .map(|value| number_and_unit(value).map(|(_, unit)| unit.to_owned()));
+                .filter(|entry| entry.in_unit && !entry.value.is_empty())
+                .map(|entry| number_and_unit(&entry.value).map(|(_, unit)| unit.to_owned()));
             let unit = match distinct(units).as_slice() {
                 [Some(unit)] => unit.clone(),
                 _ => String::new(),
             };
             if !unit.is_empty() {
-                for (_, entries) in &mut self.lines {
-                    let value = &mut entries[column].value;
+                let entries = self
+                    .lines
+                    .iter_mut()
+                    .map(|(_, entries)| &mut entries[column]);
+                for entry in entries.filter(|entry| entry.in_unit) {
+                    let value = &mut entry.value;
                     *value = number_and_unit(value).map_or(String::new(), |(it, _)| it.to_owned());
                 }
             }
@@ -386,6 +333,7 @@ impl Grid {
             *labels = labels.iter().map(plain).collect();
             let entry = |column: &usize| Entry {
                 value: plain(&entries[*column].value),
+                in_unit: entries[*column].in_unit,
                 mark: plain(&entries[*column].mark),
                 paint: entries[*column].paint,
             };
@@ -394,8 +342,28 @@ impl Grid {
         self
     }
 
+    /// The same with one line of headings, those of the labels being `names`.
+    pub(super) fn flat(self, names: Vec<String>) -> Table {
+        let heads = self.heads.iter().map(|path| {
+            let path = path.iter().filter(|head| !head.is_empty());
+            Column::right(path.map(String::as_str).collect::<Vec<_>>().join(" "))
+        });
+        let mut table = Table::new(names.into_iter().map(Column::left).chain(heads));
+        for (labels, entries) in self.lines {
+            let labels = labels.into_iter().map(Cell::from);
+            let entries = entries.into_iter().map(|entry| {
+                let parts = [entry.value, entry.mark];
+                let parts: Vec<String> =
+                    parts.into_iter().filter(|part| !part.is_empty()).collect();
+                Cell::painted(parts.join(" · "), entry.paint)
+            });
+            table.row(labels.chain(entries));
+        }
+        table
+    }
+
     /// The text, and its width; `None` if nothing is drawn.
-    fn draw(self, sides: Sides, style: Style) -> Option<(String, usize)> {
+    pub(super) fn draw(self, sides: Sides, style: Style) -> Option<(String, usize)> {
         let grid = self.with_units_as_heads().shown(style);
         let labels = grid.lines.first()?.0.len();
         let widest = |texts: &mut dyn Iterator<Item = &String>| texts.map(|it| width(it)).max();

@@ -91,7 +91,7 @@ fn cells(regret: &Regret) -> Table {
             let text = format!(
                 "{:.2} {}{}",
                 ratio.ratio.value,
-                sign(&ratio.verdict),
+                Tone::of(&ratio.verdict).sign(),
                 if column.column == cell.best { "*" } else { " " }
             );
             let slower = ratio.verdict == Verdict::Slower;
@@ -100,15 +100,6 @@ fn cells(regret: &Regret) -> Table {
         table.row([name].into_iter().chain(ratios));
     }
     table
-}
-
-fn sign(verdict: &Verdict) -> char {
-    match Tone::of(verdict) {
-        Tone::Good => '+',
-        Tone::Bad => '-',
-        Tone::Settled => '=',
-        Tone::Open => '?',
-    }
 }
 
 /// A header line, a line for each column over all cells (`cell` is empty, and `mean` the geometric mean), then a line

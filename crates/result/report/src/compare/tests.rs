@@ -41,7 +41,7 @@ fn a_family_is_marked_in_every_format_for_people() {
     assert!(text(&comparison, plain(100)).contains("writes (family)"));
     assert!(markdown(&comparison).contains("writes (family)"));
     assert!(csv(&comparison).contains("\nwrites (family),"));
-    let json: Value = serde_json::from_str(&json(&comparison)).unwrap();
+    let json: Value = serde_json::from_str(&json(&comparison, None)).unwrap();
     let row = &json["rows"][1];
     assert_eq!(row["family"], true);
     assert_eq!(row["dimensions"]["workload"], "writes");
@@ -261,7 +261,7 @@ fn csv_has_one_line_per_candidate_result() {
 
 #[test]
 fn json_contains_everything() {
-    insta::assert_snapshot!(json(&published()));
+    insta::assert_snapshot!(json(&published(), None));
 }
 
 #[test]
@@ -641,7 +641,7 @@ fn regressions_and_open_questions_are_those_of_primary_rows() {
 fn json_has_null_for_missing_numbers() {
     let mut comparison = two_file_systems();
     comparison.rows[0].baseline.values = vec![f64::NAN, f64::INFINITY, 1.5];
-    let document: Value = serde_json::from_str(&json(&comparison)).unwrap();
+    let document: Value = serde_json::from_str(&json(&comparison, None)).unwrap();
     assert_eq!(document["schema"], "iodyno.comparison/1");
     let row = &document["rows"][0];
     assert_eq!(

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use iodyno_model::Comparison;
 
 use super::ComparisonFormat;
-use super::pivot::{pivot, published};
+use super::pivot::pivot;
 use super::searches::searches;
 use super::view::{ResultView, RowView, ViewModel, view};
 use crate::style::{Paint, Style, ended, left, trimmed, width};
@@ -48,13 +48,6 @@ pub fn text(comparison: &Comparison, shown: &ComparisonFormat, style: Style) -> 
     text += &style.warnings(&view.notes);
     text += &searches(&comparison.searches, style);
     trimmed(&style.plain(&text))
-}
-
-/// A comparison as a table to publish: a title, the values, and a sign for each verdict. Ends with a newline.
-pub fn closing_table(comparison: &Comparison, shown: &ComparisonFormat, style: Style) -> String {
-    let view = view(comparison, shown);
-    let title = style.paint(Paint::Strong, &style.plain(&view.name)) + "\n";
-    trimmed(&style.plain(&(title + &published(&view, style))))
 }
 
 fn header(view: &ViewModel, style: Style) -> String {

@@ -136,6 +136,16 @@ impl Tone {
         }
     }
 
+    /// `+` for a verdict in favour of the candidate.
+    pub(super) fn sign(self) -> &'static str {
+        match self {
+            Tone::Good => "+",
+            Tone::Bad => "-",
+            Tone::Settled => "=",
+            Tone::Open => "?",
+        }
+    }
+
     pub(super) fn paint(self) -> Paint {
         match self {
             Tone::Good => Paint::Green,
@@ -397,7 +407,7 @@ fn result_view(
 }
 
 /// Metrics that are not named: they are identified by the unit or, for completion, by a footnote.
-const TOLD_BY_UNIT: [&str; 3] = [Metric::IOPS, Metric::BANDWIDTH, Metric::COMPLETION];
+pub(super) const TOLD_BY_UNIT: [&str; 3] = [Metric::IOPS, Metric::BANDWIDTH, Metric::COMPLETION];
 
 /// Decides which rows print their metric: rows whose unit does not identify it, rows with the same name as another one,
 /// and exploratory rows.

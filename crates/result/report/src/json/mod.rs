@@ -12,9 +12,9 @@ mod work;
 
 use iodyno_model::{
     Comparison, DeviceShare, DeviceSummary, DeviceTimes, Direction, DirectionFrame, EndedBy,
-    ErrorCount, Finding, Frame, GroupSummary, Histogram, MissedOps, NodeStalls, NodeSummary,
-    OpInFlight, Point, Quantile, Row, SampledNode, SearchAnswer, ServerUse, StageTimes,
-    SteadyResult, StepTime, Summary, Trial, Workload, errno_name, printable,
+    ErrorCount, FilledTable, Finding, Frame, GroupSummary, Histogram, MissedOps, NodeStalls,
+    NodeSummary, OpInFlight, Point, Quantile, Row, SampledNode, SearchAnswer, ServerUse,
+    StageTimes, SteadyResult, StepTime, Summary, Trial, Workload, errno_name, printable,
 };
 use serde::Serialize;
 
@@ -56,12 +56,14 @@ pub struct RunView {
     pub extended_after_rounds: Vec<u32>,
     /// The answers of its searches, unless the comparison has them.
     pub searches: Vec<SearchAnswer>,
+    /// Its closing table.
+    pub table: Option<FilledTable>,
 }
 
 /// `schema` = `iodyno.run/1`: `run` (`id`, `alias`, `name`, `command`, `state`, and `extended_after_rounds` if it was
 /// extended), `comparison` if there is one, as in [`crate::compare::json`], `searches` as in
-/// [`crate::compare::searches_json`] if it has no comparison with them, and `trials`, each as in [`trial`]. Ends with a
-/// newline.
+/// [`crate::compare::searches_json`] if it has no comparison with them, its closing `table`, and `trials`, each as in
+/// [`trial`]. Ends with a newline.
 pub fn run(run: &RunView, comparison: Option<&Comparison>, trials: &[TrialView]) -> String {
     print(&RunDocument((run, comparison, trials)))
 }
@@ -84,7 +86,9 @@ type RunParts<'a> = (&'a RunView, Option<&'a Comparison>, &'a [TrialView<'a>]);
 object!(RunDocument<'a>((run, comparison, trials) in RunParts<'a>) {
     schema: "iodyno.run/1",
     run: RunHead(run),
-    comparison [opt]: comparison.map(compare::Document),
+    comparison [opt]: comparison.map(|comparison| compare::Document((comparison, None))),
+    // The closing table of the experiment.
+    table [opt]: run.table.as_ref().map(compare::ClosingView),
     searches [filled]: list(&run.searches, compare::AnswerView),
     trials: list(trials, TrialDocument),
 });

@@ -100,7 +100,7 @@ proptest! {
         prop_assert!(!drawn.contains("NaN") && !drawn.contains("inf×"), "{drawn}");
         check_csv(&comparison);
         check_tables(&comparison);
-        let document: Value = serde_json::from_str(&json(&comparison)).unwrap();
+        let document: Value = serde_json::from_str(&json(&comparison, None)).unwrap();
         prop_assert_eq!(document["rows"].as_array().unwrap().len(), comparison.rows.len());
         prop_assert!(width(&progress_line(&comparison)) <= 100);
         prop_assert!(!progress_line(&comparison).contains('\n'));
