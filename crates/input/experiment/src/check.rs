@@ -92,7 +92,7 @@ impl<'d> Keyed<'d> {
                 report.error(node.at.clone(), message, named_hint(name));
             }
             Kind::Named(_) => {}
-            Kind::NamedScalars | Kind::Axes | Kind::Parameters => {
+            Kind::Presets | Kind::Axes | Kind::Parameters => {
                 _ = table(name, node, report);
             }
             Kind::Layers | Kind::Zip | Kind::Exclude => {

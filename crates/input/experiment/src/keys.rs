@@ -42,7 +42,7 @@ pub(crate) enum Kind {
     Texts,
     /// A table of free keys with strings, numbers or switches.
     Scalars,
-    /// Parameters: as [`Kind::Scalars`], or a table with `about` and `default`.
+    /// Parameters: a scalar, an array of scalars, or a table with `about` and `default`.
     Parameters,
     /// A table with these keys.
     Table(&'static [Key]),
@@ -52,9 +52,9 @@ pub(crate) enum Kind {
     Layers,
     /// A table of tables with these keys, by names of the user.
     Named(&'static [Key]),
-    /// A table of [`Kind::Scalars`], by names of the user.
-    NamedScalars,
-    /// Axes: arrays of scalars, or tables of scalars and tables by label.
+    /// Tables of parameters, by names of the user.
+    Presets,
+    /// Axes: arrays of scalars, parameters with one, or tables of scalars and tables by label.
     Axes,
     /// An array of names, or of arrays of names.
     Zip,
@@ -194,7 +194,7 @@ pub(crate) const FILE: &[Key] = &[
     key("margin", Kind::Percent, "Smaller differences are negligible.").default("`\"3%\"`"),
     key("fresh", Kind::Words(&["round", "trial", "experiment"]), "How often storage is made anew.").default("`\"round\"`"),
     key("params", Kind::Parameters, "Parameters: `${NAME}` in a string is replaced by the value; `--set NAME=VALUE` changes it."),
-    key("preset", Kind::NamedScalars, "Values of several parameters, selected by `--set scale=NAME`."),
+    key("preset", Kind::Presets, "Values of several parameters, selected by `--set scale=NAME`."),
     key("table", Kind::Table(TABLE), "The table that is printed at the end."),
     key("node", Kind::Named(NODE), "A host on which the trials run, all nodes at once.").default("those of `--node`; without any, this host"),
     key("configuration", Kind::Named(CONFIGURATION), "A target with its settings: one column of the comparison.").default("those of `--on`"),

@@ -130,7 +130,7 @@ fn in_words(kind: Kind) -> String {
         Kind::Table(_) | Kind::Layer(..) => "table",
         Kind::Layers => "tables with `kind` and its options",
         Kind::Named(_) => "tables by name",
-        Kind::NamedScalars => "tables of parameters by name",
+        Kind::Presets => "tables of parameters by name",
         Kind::Axes => "arrays, or tables of labels",
         Kind::Zip => "names of axes",
         Kind::Exclude => "tables of labels by axis",

@@ -6,8 +6,6 @@ use crate::document::{Entry, Node, Report, Table, Value, instead, listed, wrong}
 use iodyno_model::{Diagnostic, closest};
 use iodyno_secrets::is_secret;
 
-use crate::check::scalars;
-
 /// The name in `--set scale=NAME` that selects a preset.
 pub(crate) const SCALE: &str = "scale";
 
@@ -18,6 +16,23 @@ pub(crate) struct Variable {
     pub(crate) value: Value,
     /// In names.
     pub(crate) label: String,
+}
+
+impl Variable {
+    /// A parameter; the elements of an array are separated by commas in texts.
+    fn of(value: Value) -> Variable {
+        let node = Node { value, at: 0..0 };
+        let label = match node.as_list() {
+            Some(list) => list
+                .iter()
+                .filter_map(Node::scalar)
+                .collect::<Vec<_>>()
+                .join(","),
+            None => node.scalar().unwrap_or_default(),
+        };
+        let value = node.value;
+        Variable { value, label }
+    }
 }
 
 pub(crate) type Variables = BTreeMap<String, Variable>;
@@ -93,10 +108,7 @@ pub(crate) fn parameters(
                 }
             },
         };
-        let node = Node { value, at: 0..0 };
-        let label = node.scalar().unwrap_or_default();
-        let value = node.value;
-        variables.insert(entry.key.clone(), Variable { value, label });
+        variables.insert(entry.key.clone(), Variable::of(value));
     }
     resolve(&mut variables, declared, report);
     variables
@@ -116,13 +128,16 @@ fn preset_values(
             report.plain_error(preset.node.at.clone(), message);
             continue;
         };
-        for (entry, _) in scalars(table, "", report) {
-            if !declared.iter().any(|known| known.key == entry.key) {
+        for entry in &table.entries {
+            if !is_value(&entry.node) {
+                let message = wrong(&entry.key, A_VALUE, &entry.node);
+                report.plain_error(entry.node.at.clone(), message);
+            } else if !declared.iter().any(|known| known.key == entry.key) {
                 let message = format!("`{}` is not a parameter", entry.key);
                 let hint = known_names(&entry.key, declared);
                 report.error(entry.key_at.clone(), message, hint);
             } else if chosen == Some(&preset.key) {
-                values.push(entry);
+                values.push(entry.clone());
             }
         }
     }
@@ -148,10 +163,8 @@ fn resolve(variables: &mut Variables, declared: &[Entry], report: &mut Report<'_
         (!waits).then_some((place, node))
     }) {
         let entry = pending.remove(place);
-        let node = replaced(&node, variables, As::Value, report);
-        let label = node.scalar().unwrap_or_default();
-        let value = node.value;
-        variables.insert(entry.key.clone(), Variable { value, label });
+        let value = replaced(&node, variables, As::Value, report).value;
+        variables.insert(entry.key.clone(), Variable::of(value));
     }
     for entry in pending {
         let message = format!(
@@ -175,8 +188,8 @@ fn missing(entry: &Entry) -> Diagnostic {
 /// The default of a parameter: its value, or `default` of its table.
 fn default<'d>(entry: &'d Entry, report: &mut Report<'_>) -> Option<&'d Node> {
     let Some(table) = entry.node.as_table() else {
-        if entry.node.scalar().is_none() {
-            let message = wrong(&entry.key, "a string, a number or a switch", &entry.node);
+        if !is_value(&entry.node) {
+            let message = wrong(&entry.key, A_VALUE, &entry.node);
             report.plain_error(entry.node.at.clone(), message);
             return None;
         }
@@ -186,16 +199,33 @@ fn default<'d>(entry: &'d Entry, report: &mut Report<'_>) -> Option<&'d Node> {
     section.refuse_unknown(&["about", "default"], report);
     section.text("about", report);
     let node = table.get("default")?;
-    if node.scalar().is_none() {
-        let message = wrong("default", "a string, a number or a switch", node);
+    if !is_value(node) {
+        let message = wrong("default", A_VALUE, node);
         report.plain_error(node.at.clone(), message);
         return None;
     }
     Some(node)
 }
 
-/// A text of the command line, with the type of the default if it can have it.
+/// What the value of a parameter is, for messages.
+const A_VALUE: &str = "a string, a number, a switch or an array of these";
+
+fn is_value(node: &Node) -> bool {
+    let mut items = node.as_list().unwrap_or(std::slice::from_ref(node)).iter();
+    items.all(|item| item.scalar().is_some())
+}
+
+/// A text of the command line, with the type of the default if it can have it. The elements of an array are separated
+/// by commas, and have the type of its first one.
 fn typed(text: &str, default: Option<&Node>) -> Value {
+    if let Some(list) = default.and_then(Node::as_list) {
+        let items = text.split(',').map(str::trim).filter(|it| !it.is_empty());
+        let items = items.map(|item| Node {
+            value: typed(item, list.first()),
+            at: 0..0,
+        });
+        return Value::List(items.collect());
+    }
     let parsed = match default.map(|node| &node.value) {
         Some(Value::Integer(_) | Value::Float(_)) => match text.parse() {
             Ok(number) => Some(Value::Integer(number)),
@@ -244,7 +274,7 @@ pub(crate) fn replaced(
 ) -> Node {
     let value = match &node.value {
         Value::Text(text) => match variables.get(only_name(text)).filter(|_| how == As::Value) {
-            Some(variable) => variable.value.clone(),
+            Some(variable) => located(&variable.value, node),
             None => Value::Text(replaced_text(text, node, variables, how, report)),
         },
         Value::List(list) => Value::List(
@@ -259,6 +289,18 @@ pub(crate) fn replaced(
         value,
         at: node.at.clone(),
     }
+}
+
+/// The value of a variable; the elements of an array are where the variable is used.
+fn located(value: &Value, used: &Node) -> Value {
+    let Value::List(list) = value else {
+        return value.clone();
+    };
+    let items = list.iter().map(|item| Node {
+        at: used.at.clone(),
+        ..item.clone()
+    });
+    Value::List(items.collect())
 }
 
 /// [`replaced`], for every value of a table.

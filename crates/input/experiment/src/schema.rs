@@ -35,6 +35,12 @@ fn definitions() -> Value {
     json!({
         "variable": { "type": "string", "pattern": VARIABLE },
         "scalar": { "type": ["string", "number", "boolean"] },
+        "value": {
+            "anyOf": [
+                { "$ref": "#/$defs/scalar" },
+                { "type": "array", "items": { "$ref": "#/$defs/scalar" } },
+            ],
+        },
         "scalars": {
             "type": "object",
             "additionalProperties": { "anyOf": [{ "$ref": "#/$defs/scalar" }, { "$ref": "#/$defs/scalars" }] },
@@ -109,10 +115,10 @@ fn kind(kind: Kind) -> Value {
             "type": "object",
             "additionalProperties": {
                 "anyOf": [
-                    { "$ref": "#/$defs/scalar" },
+                    { "$ref": "#/$defs/value" },
                     {
                         "type": "object",
-                        "properties": { "about": { "type": "string" }, "default": { "$ref": "#/$defs/scalar" } },
+                        "properties": { "about": { "type": "string" }, "default": { "$ref": "#/$defs/value" } },
                         "additionalProperties": false,
                     },
                 ],
@@ -123,14 +129,16 @@ fn kind(kind: Kind) -> Value {
         Kind::Named(keys) => {
             json!({ "type": "object", "additionalProperties": Value::Object(object(keys)) })
         }
-        Kind::NamedScalars => {
-            json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/scalars" } })
-        }
+        Kind::Presets => json!({
+            "type": "object",
+            "additionalProperties": { "type": "object", "additionalProperties": { "$ref": "#/$defs/value" } },
+        }),
         Kind::Axes => json!({
             "type": "object",
             "additionalProperties": {
                 "anyOf": [
                     { "type": "array", "items": { "$ref": "#/$defs/scalar" }, "minItems": 1 },
+                    { "$ref": "#/$defs/variable" },
                     {
                         "type": "object",
                         "additionalProperties": { "anyOf": [{ "$ref": "#/$defs/scalar" }, { "type": "object" }] },
@@ -146,9 +154,7 @@ fn kind(kind: Kind) -> Value {
             "type": "array",
             "items": {
                 "type": "object",
-                "additionalProperties": {
-                    "anyOf": [{ "$ref": "#/$defs/scalar" }, { "type": "array", "items": { "$ref": "#/$defs/scalar" } }],
-                },
+                "additionalProperties": { "$ref": "#/$defs/value" },
             },
         }),
         Kind::Fio => {

@@ -137,3 +137,30 @@ fn every_ready_made_experiment_is_listed_and_can_be_checked_by_its_name() {
         }
     }
 }
+
+/// The longest planned time of a quick look, ns.
+const QUICK: u64 = 120_000_000_000;
+
+#[test]
+fn every_ready_made_experiment_has_a_quick_scale_of_at_most_two_minutes() {
+    let home = Home::new();
+    let list = home.iodyno(&["experiments", "--json"]).succeeds().json();
+    for experiment in list["experiments"].as_array().unwrap() {
+        let name = experiment["name"].as_str().unwrap();
+        let mut words = ["run", name, "--dry-run", "--json", "--set", "scale=quick"].to_vec();
+        if !experiment["parameters"].as_array().unwrap().is_empty() {
+            words.extend(["--set", "folder=."]);
+        }
+        let plan = home.iodyno(&words).succeeds().json();
+        let schedule = &plan["schedule"];
+        let parts = ["trials_ns", "precondition_ns", "searches_ns"];
+        let planned = parts.map(|part| schedule[part].as_u64().unwrap_or_default());
+        assert!(planned.iter().sum::<u64>() <= QUICK, "{name}: {planned:?}");
+        // What is made, or takes as long as it takes, is limited by the run's own clock.
+        let limit = plan["stopping"]["max_time_ns"].as_u64();
+        let endless = !schedule["without_limit"].as_array().unwrap().is_empty();
+        assert!(limit.is_some_and(|it| it <= QUICK) || !endless && limit.is_none());
+        // It can decide, or compares nothing.
+        assert_ne!(schedule["can_decide"], false, "{name}");
+    }
+}
