@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use iodyno_lab::NamedTarget;
 use iodyno_model::printable::shell_path;
-use iodyno_model::{Configuration, Diagnostic, ExportUri, Target, url_scheme};
+use iodyno_model::{Configuration, Diagnostic, ExportUri, Observation, Target, url_scheme};
+
+use crate::selection::allows;
 
 /// The name of the only configuration of a run without `--on`.
 const AS_WRITTEN: &str = "default";
@@ -73,11 +75,14 @@ pub(crate) fn configurations<'a>(
     }
 }
 
-/// The paths of the `--on` flags, absolute.
-pub(crate) fn named_paths(on: &[OsString], folder: &Path) -> Vec<PathBuf> {
-    on.iter()
-        .map(|text| folder.join(split(text, folder).1))
-        .collect()
+/// The paths of the `--on` flags that `--where` selects, absolute.
+pub(crate) fn named_paths(on: &[OsString], folder: &Path, only: &[String]) -> Vec<PathBuf> {
+    let split = on.iter().map(|text| split(text, folder));
+    let selected = split.filter(|(name, _)| {
+        let name = name.as_deref().unwrap_or_default();
+        allows(only, Observation::CONFIGURATION, name)
+    });
+    selected.map(|(_, path)| folder.join(path)).collect()
 }
 
 /// The targets of the `--on` flags together with `--resume`, which name the run's targets again.

@@ -22,6 +22,8 @@ use crate::exit::Exit;
 use crate::failed_io::failed_blocks;
 use crate::failure::{Failure, reason};
 use crate::progress::Reporter;
+use crate::rounds::too_short_by_probe;
+use crate::selection::part;
 use crate::signals::{self, Caught};
 
 /// Receives the events of a run in addition to the progress display.
@@ -262,17 +264,22 @@ fn ready_hosts(
     stop: &StopFlag,
     context: &Context,
 ) -> Result<(), Failure> {
-    let (Begin::New(plan) | Begin::Resume { plan, .. }) = begin;
+    let plan = match begin {
+        Begin::New(plan) => part(plan, None),
+        Begin::Resume {
+            plan, permission, ..
+        } => part(plan, permission.cells.as_ref()),
+    };
     let mut configurations = plan.configurations.iter();
     if configurations.any(|one| one.provision().is_some()) {
         for node in nodes.iter().filter(|node| !node.only_sampled) {
             clean_before_run(node, stop, context);
         }
     }
-    let mut faults = iodyno_lab::obstacles(plan, nodes, store_files, stop);
+    let mut faults = iodyno_lab::obstacles(&plan, nodes, store_files, stop);
     // A single trial checks it itself, and is stored.
     if faults.is_empty() && matches!(begin, Begin::New(_)) && plan.cells() > 1 {
-        faults = iodyno_lab::shortages(plan, 0..plan.cells(), nodes, stop);
+        faults = iodyno_lab::shortages(&plan, 0..plan.cells(), nodes, stop);
     }
     match faults.is_empty() {
         true => Ok(()),
@@ -324,17 +331,21 @@ fn probe(
         Some((once, once.saturating_mul(rounds.into())))
     });
     let estimates: Option<Vec<(u64, u64)>> = estimates.collect();
-    let estimate = match estimates {
-        Some(estimates) => format!(
+    let estimates = estimates.unwrap_or_default();
+    let round = estimates.iter().map(|(once, _)| once).sum();
+    let all = estimates.iter().map(|(_, all)| all).sum();
+    let estimate = match round {
+        0 => String::new(),
+        _ => format!(
             "; the first round will take about {}, and all trials {}",
-            Nanos(estimates.iter().map(|(once, _)| once).sum()),
-            Nanos(estimates.iter().map(|(_, all)| all).sum())
+            Nanos(round),
+            Nanos(all)
         ),
-        None => String::new(),
     };
     let trials = counted(probed.len() as u64, "trial");
     if !lab.stop.is_set() {
         context.note(&format!("probe: {trials} in {}{estimate}", Nanos(spent)));
+        context.tell(&Vec::from_iter(too_short_by_probe(plan, round)));
     }
     Ok(())
 }

@@ -102,7 +102,7 @@ pub(crate) fn plan(
     let folder = working_folder()?;
     let (mut settings, mut faults) = parameters(&args.settings);
     if ready_made(file).is_some_and(|it| it.fits) && nodes.is_empty() {
-        fit(&mut settings, &args.experiment, &folder, context)?;
+        fit(&mut settings, args, &folder, context)?;
     }
     let reading = Reading {
         source: &file.display().to_string(),
@@ -224,7 +224,7 @@ fn with_targets(
         faults.extend(dropped(own, experiment.compare.as_deref(), &flags.places));
     }
     let new_folders = own.iter().any(|it| it.provision().is_some());
-    let paths = FoundPaths::look(named_paths(&flags.on, &folder), context)?;
+    let paths = FoundPaths::look(named_paths(&flags.on, &folder, only), context)?;
     let error = |path: &Path| paths.error(path).filter(|_| !flags.dry_run);
     let found = configurations(&flags.on, &folder, error).unwrap_or_else(|found| {
         faults.extend(found);
@@ -366,13 +366,14 @@ pub(crate) fn parameters(texts: &[String]) -> (Vec<(String, String)>, Vec<Diagno
 /// Sets the parameters of a ready-made experiment that are not given so that its files fit the folders.
 fn fit(
     settings: &mut Vec<(String, String)>,
-    flags: &ExperimentArgs,
+    args: &RunArgs,
     folder: &Path,
     context: &Context,
 ) -> Result<(), Failure> {
+    let on = &args.experiment.on;
     let given = settings.iter().find(|(own, _)| own == "folder");
-    let paths = match (flags.on.is_empty(), given) {
-        (false, _) => named_paths(&flags.on, folder),
+    let paths = match (on.is_empty(), given) {
+        (false, _) => named_paths(on, folder, &args.only),
         (true, Some((_, path))) => vec![folder.join(path)],
         (true, None) => vec![folder.to_owned()],
     };

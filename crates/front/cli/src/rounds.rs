@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use iodyno_judge::TooFewRounds;
 use iodyno_model::{
     Configuration, Diagnostic, Direction, Metric, Observation, Order, Place, Plan, Question,
     Settling, Stopping, Work, Workload,
@@ -10,7 +11,7 @@ use iodyno_units::{Nanos, counted};
 
 use crate::args::ExperimentArgs;
 use crate::capacity::too_large;
-use crate::duration::longest;
+use crate::duration::{longest, of_round};
 use crate::targets::{FoundPaths, path_of};
 
 /// Maximum number of rounds with `--stop-width` and without `--rounds`.
@@ -256,49 +257,91 @@ fn same_targets(plan: &Plan, found: &FoundPaths) -> Vec<Diagnostic> {
     .collect()
 }
 
-/// Warnings if the number of rounds cannot lead to a decision.
+/// Warnings if the number of rounds, or the time for them, cannot lead to a decision.
 fn undecided(plan: &Plan, args: &ExperimentArgs) -> Vec<Diagnostic> {
-    let primaries = iodyno_judge::primaries(plan);
-    if primaries == 0 {
+    if iodyno_judge::primaries(plan) == 0 {
         return Vec::new();
     }
-    let decides = |rounds| iodyno_judge::can_decide(rounds, primaries, alpha(plan));
-    if let Err(why) = decides(compared_rounds(plan)) {
+    if let Some(why) = too_few(plan, compared_rounds(plan)) {
         let warning = Diagnostic::warning(why.to_string());
         return vec![Diagnostic {
             place: args.places.get("rounds").cloned(),
             ..warning.hint(format!("use `--rounds {}` or more", why.least))
         }];
     }
-    let Some(max_time) = plan.stopping.max_time_ns else {
-        return Vec::new();
-    };
-    let round = plan.each_cell().try_fold(0u64, |sum, (_, workload)| {
-        Some(sum.saturating_add(longest(workload)?.0))
+    let (round_ns, _) = of_round(plan);
+    let round = format!("a round takes at least {}", Nanos(round_ns));
+    let own = plan.workloads.iter().filter(|it| it.search.is_none());
+    let own = own.filter_map(|workload| {
+        let cells = plan.each_cell().filter(|(_, it)| it.name == workload.name);
+        let round_ns = longest(workload)?.0.saturating_mul(cells.count() as u64);
+        let name = &workload.name;
+        let round = format!("a round of `{name}` takes at least {}", Nanos(round_ns));
+        let setting = Setting {
+            name: "max_time".to_owned(),
+            place: args.places.get(&format!("workload.{name}")).cloned(),
+        };
+        too_short(
+            plan,
+            &round,
+            round_ns,
+            workload.stopping.max_time_ns,
+            &setting,
+        )
     });
-    let Some(round) = round else {
-        return Vec::new();
+    let limit = plan.stopping.max_time_ns;
+    too_short(
+        plan,
+        &round,
+        round_ns,
+        limit,
+        &Setting::of(args, "--max-time", "max_time"),
+    )
+    .into_iter()
+    .chain(own)
+    .collect()
+}
+
+/// Why this number of rounds cannot decide.
+fn too_few(plan: &Plan, rounds: u32) -> Option<TooFewRounds> {
+    let primaries = iodyno_judge::primaries(plan);
+    iodyno_judge::can_decide(rounds, primaries, alpha(plan)).err()
+}
+
+/// The warning for a time limit that allows too few rounds for a decision. `round`: how long a round takes, in words.
+fn too_short(
+    plan: &Plan,
+    round: &str,
+    round_ns: u64,
+    max_time_ns: Option<u64>,
+    setting: &Setting,
+) -> Option<Diagnostic> {
+    let fit = max_time_ns?.checked_div(round_ns)?.max(1);
+    let fit = u32::try_from(fit).unwrap_or(u32::MAX);
+    let why = too_few(plan, fit)?;
+    let name = &setting.name;
+    let needed = round_ns.saturating_mul(u64::from(why.least));
+    let seconds = needed.div_ceil(Nanos::SECOND.0);
+    let hint = match name.starts_with("--") {
+        true => format!("use `{name} {seconds}s` or more, or shorter jobs"),
+        false => format!("use `{name} = \"{seconds}s\"` or more, or shorter jobs"),
     };
-    let fit = u32::try_from(max_time / round.max(1)).unwrap_or(u32::MAX);
-    match decides(fit) {
-        Ok(()) => Vec::new(),
-        Err(why) => {
-            let setting = Setting::of(args, "--max-time", "max_time");
-            let needed = round.saturating_mul(u64::from(why.least));
-            let seconds = needed.div_ceil(Nanos::SECOND.0);
-            let warning = Diagnostic::warning(format!(
-                "a round takes at least {}, so `{}` allows {}: {why}",
-                Nanos(round),
-                setting.name,
-                counted(fit.into(), "round")
-            ));
-            let hint = format!("use `--max-time {seconds}s` or more, or shorter jobs");
-            vec![Diagnostic {
-                place: setting.place,
-                ..warning.hint(hint)
-            }]
-        }
-    }
+    let rounds = counted(fit.into(), "round");
+    let message = format!("{round}, so `{name}` allows {rounds}: {why}");
+    Some(Diagnostic {
+        place: setting.place.clone(),
+        ..Diagnostic::warning(message).hint(hint)
+    })
+}
+
+/// The warning if the time limit allows too few rounds, as long as the first one is estimated by a probe.
+pub(crate) fn too_short_by_probe(plan: &Plan, round_ns: u64) -> Option<Diagnostic> {
+    let round = format!("a round takes about {}", Nanos(round_ns));
+    let setting = Setting {
+        name: "max_time".to_owned(),
+        place: None,
+    };
+    too_short(plan, &round, round_ns, plan.stopping.max_time_ns, &setting)
 }
 
 fn not_a_metric(setting: &Setting, name: &str) -> Diagnostic {

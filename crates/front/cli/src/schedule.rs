@@ -8,7 +8,7 @@ use iodyno_model::{Configuration, Fresh, Layer, Plan, Provision};
 use iodyno_report::json::{Makes, Schedule, Scheduled, Searching};
 use iodyno_report::schedule::storage;
 
-use crate::duration::longest;
+use crate::duration::{longest, of_round};
 use crate::rounds::{alpha, compared_rounds};
 
 /// The schedule of a run. `remaining`: the remaining trials of a resumed run.
@@ -42,7 +42,7 @@ pub(crate) fn schedule(plan: &Plan, remaining: Option<&Remaining>) -> Schedule {
         }
     };
     let done = remaining.map_or(0, |remaining| remaining.done);
-    let (round_ns, without_limit) = measured(plan);
+    let (round_ns, without_limit) = of_round(plan);
     let searches = searches(plan, &left);
     let of_trial = |(_, cell): &(u32, u32)| {
         let (_, workload) = cells[*cell as usize];
@@ -155,18 +155,4 @@ fn space(made: &[(&str, &Provision)]) -> BTreeMap<PathBuf, u64> {
         }
     }
     needed
-}
-
-/// The duration of the measurements of a round, and the workloads without a time limit.
-fn measured(plan: &Plan) -> (u64, Vec<String>) {
-    let mut sum = 0u64;
-    let mut endless: Vec<String> = Vec::new();
-    for (_, workload) in plan.each_cell() {
-        match longest(workload) {
-            Some(time) => sum = sum.saturating_add(time.0),
-            None if !endless.contains(&workload.name) => endless.push(workload.name.clone()),
-            None => {}
-        }
-    }
-    (sum, endless)
 }

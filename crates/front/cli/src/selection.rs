@@ -108,6 +108,28 @@ pub(crate) fn selected_cells(
     }
 }
 
+/// A plan with the configurations and workloads of these cells; `None`: of all.
+pub(crate) fn part(plan: &Plan, cells: Option<&BTreeSet<u32>>) -> Plan {
+    let mut part = plan.clone();
+    if let Some(cells) = cells {
+        let places: Vec<_> = cells.iter().map(|cell| plan.cell(*cell)).collect();
+        let configurations = |it: &Configuration| places.iter().any(|own| own.0.name == it.name);
+        let workloads = |it: &Workload| places.iter().any(|own| own.1.name == it.name);
+        part.configurations.retain(configurations);
+        part.workloads.retain(workloads);
+    }
+    part
+}
+
+/// Whether the conditions on a dimension allow a value.
+pub(crate) fn allows(texts: &[String], dimension: &str, value: &str) -> bool {
+    let patterns = texts.iter().filter_map(|text| text.split_once('='));
+    let mut own = patterns
+        .filter(|(name, _)| name.trim() == dimension)
+        .peekable();
+    own.peek().is_none() || own.any(|(_, pattern)| matches(pattern.trim(), value))
+}
+
 /// The values of a dimension.
 pub(crate) fn sides<'p>(
     configurations: &'p [Configuration],
@@ -347,6 +369,20 @@ mod tests {
             assert_eq!(names.join(" "), configurations, "{texts:?}");
             let names: Vec<&str> = works.iter().map(|it| it.name.as_str()).collect();
             assert_eq!(names.join(" "), workloads, "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn conditions_on_other_dimensions_allow_any_value() {
+        for (texts, expected) in [
+            (&[][..], true),
+            (&["rw=read"], true),
+            (&["configuration=b"], false),
+            (&["configuration = a*", "rw=read"], true),
+            (&["configuration=b", "configuration=?1"], true),
+        ] {
+            let texts: Vec<String> = texts.iter().map(|it| (*it).to_owned()).collect();
+            assert_eq!(allows(&texts, "configuration", "a1"), expected, "{texts:?}");
         }
     }
 

@@ -19,7 +19,7 @@ pub(crate) fn servers(
     on: &[OsString],
     folder: &Path,
 ) -> Result<Vec<Configuration>, Vec<Diagnostic>> {
-    let path = match named_paths(on, folder).as_slice() {
+    let path = match named_paths(on, folder, &[]).as_slice() {
         [] => folder.to_owned(),
         [path] => path.clone(),
         _ => {

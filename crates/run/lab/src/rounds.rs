@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use iodyno_model::{
-    Comparison, Environment, KnownTarget, Plan, RunState, Trial, TrialKey, TrialState, Workload,
+    Comparison, Environment, Fresh, KnownTarget, Plan, RunState, Trial, TrialKey, TrialState,
+    Workload,
 };
 use iodyno_store::RunHandle;
 use iodyno_units::counted;
 
 use crate::interim::{DefaultJudge, InterimComparison, Judge};
-use crate::made::MadeTargets;
+use crate::made::{MadeTargets, fresh};
 use crate::nodes::workers;
 use crate::place::Places;
 use crate::schedule::order;
@@ -58,6 +59,8 @@ pub(crate) struct Rounds<'a> {
     ended: BTreeMap<usize, u32>,
     /// The time of each workload's trials.
     times: BTreeMap<usize, WorkloadTime>,
+    /// Time for making targets in this round, ns.
+    making_ns: u64,
     /// Virtual time of the trials of this call, ns.
     virtual_ns: u64,
     /// The cells whose trials are run now; `None`: all.
@@ -117,6 +120,7 @@ impl<'a> Rounds<'a> {
             left: RoundsLeft::default(),
             ended: BTreeMap::new(),
             times: BTreeMap::new(),
+            making_ns: 0,
             virtual_ns: 0,
             only: None,
             end: RunEnd::new(run, plan),
@@ -176,7 +180,8 @@ impl<'a> Rounds<'a> {
     /// Runs all missing trials, or until a stopping rule applies, and ends the run.
     pub(crate) fn carry_out(mut self, observer: &mut dyn FnMut(Progress<'_>)) -> RunEnd {
         let run = self.end.handle.id;
-        self.targets.begin(self.plan, run, self.lab);
+        let only = self.only.as_ref();
+        self.targets.begin(self.plan, run, self.lab, only);
         self.end.stopped = self.all(observer);
         self.made.end(observer);
         self.count_unrepeated();
@@ -241,7 +246,7 @@ impl<'a> Rounds<'a> {
                 };
             }
             if !self.is_whole(round) {
-                if let Some(reason) = self.enough() {
+                if let Some(reason) = self.enough(round) {
                     return reason;
                 }
                 let begun_ns = self.now();
@@ -250,9 +255,15 @@ impl<'a> Rounds<'a> {
                     return reason;
                 }
                 let span_ns = self.now().saturating_sub(begun_ns);
+                let making_ns = std::mem::take(&mut self.making_ns);
+                // What is made once does not delay further rounds.
+                let once_ns = match fresh(self.plan) {
+                    Fresh::Experiment => making_ns,
+                    Fresh::Round | Fresh::Trial => 0,
+                };
+                let span_ns = span_ns.saturating_sub(once_ns);
                 let made = self.end.made - before;
-                let cells = self.cells(round).filter(|cell| self.is_selected(*cell));
-                let cells = cells.count();
+                let cells = self.selected(round).count();
                 self.timing.round(span_ns, made, cells as u32);
                 self.end.rounds = round + 1;
                 self.time_workloads(round);
@@ -296,9 +307,18 @@ impl<'a> Rounds<'a> {
 
     /// Whether all selected trials of a round are done.
     fn is_whole(&self, round: u32) -> bool {
-        self.cells(round)
-            .filter(|cell| self.is_selected(*cell))
-            .all(|cell| self.earlier.get(&(round, cell)) == Some(&Earlier::Completed))
+        self.selected(round).all(|cell| self.has(round, cell))
+    }
+
+    /// The selected cells that have a trial in a round.
+    fn selected(&self, round: u32) -> impl Iterator<Item = u32> {
+        let cells = self.cells(round);
+        cells.filter(|cell| self.is_selected(*cell))
+    }
+
+    /// Whether a trial was completed in an earlier session.
+    fn has(&self, round: u32, cell: u32) -> bool {
+        self.earlier.get(&(round, cell)) == Some(&Earlier::Completed)
     }
 
     fn selected_given_up(&self) -> bool {
@@ -306,16 +326,20 @@ impl<'a> Rounds<'a> {
         cells.all(|cell| self.retries.given_up(cell))
     }
 
-    /// The reason to end before the next round, if a rule applies.
-    fn enough(&self) -> Option<StopReason> {
+    /// The reason to end before this round, if a rule applies. An incomplete round needs only the time of its missing
+    /// trials, so that all cells end with the same number of rounds if possible.
+    fn enough(&self, round: u32) -> Option<StopReason> {
         let max_time_ns = self.plan.stopping.max_time_ns;
+        let cells = self.selected(round).count() as u32;
+        let missing = self.selected(round).filter(|cell| !self.has(round, *cell));
+        let missing = missing.count() as u32;
         if self.lab.stop.is_set() {
             Some(StopReason::Cancelled)
         } else if self.selected_given_up() {
             Some(StopReason::NothingLeft)
         } else if self.only.is_none() && self.retries.nothing_to_compare(self.plan) {
             Some(StopReason::NothingToCompare)
-        } else if !self.timing.room(self.now(), max_time_ns) {
+        } else if !self.timing.room(self.now(), max_time_ns, (missing, cells)) {
             Some(StopReason::MaxTime)
         } else {
             None
@@ -391,7 +415,8 @@ impl<'a> Rounds<'a> {
                     .iter()
                     .all(|cell| self.retries.given_up(*cell) || self.interim.is_found(*cell));
             let time = self.times.get(&place);
-            let room = time.is_none_or(|time| time.rounds.room(time.spent_ns, rules.max_time_ns));
+            let room =
+                time.is_none_or(|time| time.rounds.room(time.spent_ns, rules.max_time_ns, (1, 1)));
             let least = rules.least_rounds.max(self.begun_before());
             let narrow = rules
                 .width
@@ -493,10 +518,7 @@ impl<'a> Rounds<'a> {
 
     /// The cells among these whose trials will be run.
     fn unmade(&self, round: u32, cells: &[u32]) -> Vec<u32> {
-        let run = |cell: &&u32| {
-            !self.retries.given_up(**cell)
-                && self.earlier.get(&(round, **cell)) != Some(&Earlier::Completed)
-        };
+        let run = |cell: &&u32| !self.retries.given_up(**cell) && !self.has(round, **cell);
         cells.iter().filter(run).copied().collect()
     }
 
@@ -526,7 +548,9 @@ impl<'a> Rounds<'a> {
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Next {
         let (configuration, workload) = self.plan.cell(key.cell);
+        let begun_ns = self.now();
         let ready = self.made.ready(key, observer);
+        self.making_ns += self.now().saturating_sub(begun_ns);
         if self.lab.stop.is_set() {
             return Next::End(StopReason::Cancelled);
         }

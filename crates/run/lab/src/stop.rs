@@ -48,18 +48,26 @@ impl Timing {
         self.rounds += 1;
     }
 
-    /// Whether a round as long as the longest so far would end within the time limit. True before the first round.
-    pub(crate) fn room(&self, now_ns: u64, max_time_ns: Option<u64>) -> bool {
+    /// Whether a round as long as the longest so far would end within the time limit, if `missing` of its `cells` have
+    /// to be run. True before the first round.
+    pub(crate) fn room(
+        &self,
+        now_ns: u64,
+        max_time_ns: Option<u64>,
+        (missing, cells): (u32, u32),
+    ) -> bool {
         max_time_ns.is_none_or(|max| {
-            let end = self.passed(now_ns).saturating_add(self.longest_ns);
-            self.rounds == 0 || end <= max
+            let whole = u128::from(self.longest_ns);
+            let rest = whole * u128::from(missing) / u128::from(cells.max(1));
+            let end = u128::from(self.passed(now_ns)) + rest;
+            self.rounds == 0 || end <= u128::from(max)
         })
     }
 
     /// The estimated time of this many rounds, from the mean so far, and at most the rest of the time limit, ns.
     /// `None` for zero rounds, before the first, or if there is no time for another.
     pub(crate) fn left(&self, now_ns: u64, rounds: u32, max_time_ns: Option<u64>) -> Option<u64> {
-        if rounds == 0 || self.rounds == 0 || !self.room(now_ns, max_time_ns) {
+        if rounds == 0 || self.rounds == 0 || !self.room(now_ns, max_time_ns, (1, 1)) {
             return None;
         }
         let left = (self.sum_ns / self.rounds).saturating_mul(u64::from(rounds));

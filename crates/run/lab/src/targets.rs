@@ -41,13 +41,21 @@ impl KnownTargets {
     /// Identifies the paths that the plan names, and the files that its trials will open, unless already known. Call
     /// this before the first trial: what another process puts at one of these names later is not overwritten.
     ///
-    /// A single trial identifies its targets itself, immediately before it writes, which saves starting a process.
-    pub(crate) fn begin(&mut self, plan: &Plan, run: RunId, lab: &Lab<'_>) {
+    /// `only`: the cells that are run; the targets of others are not accessed. A single trial identifies its targets
+    /// itself, immediately before it writes, which saves starting a process.
+    pub(crate) fn begin(
+        &mut self,
+        plan: &Plan,
+        run: RunId,
+        lab: &Lab<'_>,
+        only: Option<&BTreeSet<u32>>,
+    ) {
         if plan.cells() * plan.rounds <= 1 {
             return;
         }
         let own = |node: usize| {
-            (0..plan.cells()).filter(move |cell| workers(plan, *cell).contains(&node))
+            let cells = (0..plan.cells()).filter(|cell| only.is_none_or(|it| it.contains(cell)));
+            cells.filter(move |cell| workers(plan, *cell).contains(&node))
         };
         // A target that is made has no identity before.
         let real = |cell: &u32| {

@@ -120,6 +120,8 @@ pub(crate) struct FakeNode<'a> {
     pub(crate) samples: bool,
     /// Duration of a trial on its clock, ns.
     pub(crate) trial_ns: Locked<u64>,
+    /// Duration of making a target on its clock, ns.
+    pub(crate) making_ns: u64,
     pub(crate) clock_ns: Locked<u64>,
     pub(crate) bound: Locked<Vec<BoundPlan>>,
     pub(crate) settled: Locked<Vec<Vec<PathBuf>>>,
@@ -158,6 +160,7 @@ impl<'a> FakeNode<'a> {
             writes: None,
             samples: false,
             trial_ns: Locked::new(1_000_000_000),
+            making_ns: 0,
             clock_ns: Locked::new(0),
             bound: Locked::default(),
             settled: Locked::default(),
@@ -377,6 +380,7 @@ impl StorageNode for FakeNode<'_> {
         progress: &mut dyn FnMut(&str),
     ) -> Result<Provisioned, Vec<Diagnostic>> {
         let name = &request.configuration;
+        self.clock_ns.set(self.clock_ns.get() + self.making_ns);
         let tries = format!("make {name}");
         let before = self.storage.borrow();
         let tried = before.iter().filter(|one| **one == tries).count();

@@ -129,7 +129,7 @@ fn elsewhere(args: &FileioArgs, nodes: &[PlannedNode], folder: &Path) -> Vec<Dia
     let on = match args.on.as_slice() {
         [] => vec![folder.display().to_string()],
         _ => {
-            let paths = named_paths(&args.on, folder);
+            let paths = named_paths(&args.on, folder, &[]);
             paths
                 .iter()
                 .map(|path| path.display().to_string())
@@ -188,7 +188,7 @@ fn cleanup(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
     if !faults.is_empty() {
         return Err(Failure::input(faults));
     }
-    let found = FoundPaths::look(named_paths(&args.on, &folder), context)?;
+    let found = FoundPaths::look(named_paths(&args.on, &folder, &[]), context)?;
     let configurations =
         configurations(&args.on, &folder, |path| found.error(path)).map_err(Failure::input)?;
     let guard = Guard::new(Roots::host());
@@ -313,7 +313,7 @@ fn plan(
     context: &Context,
 ) -> Result<(Plan, FoundPaths), Failure> {
     let folder = working_folder()?;
-    let found = FoundPaths::look(named_paths(&args.on, &folder), context)?;
+    let found = FoundPaths::look(named_paths(&args.on, &folder, &[]), context)?;
     // A dry run reports missing paths as a run would.
     let error = |path: &Path| found.error(path).filter(|_| !args.dry_run);
     let configurations = configurations(&args.on, &folder, error).map_err(Failure::input)?;

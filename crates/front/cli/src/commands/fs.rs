@@ -144,7 +144,7 @@ fn plan(args: &FsRunArgs, context: &Context) -> Result<(Plan, FoundPaths), Failu
     };
     let named = match &args.dir {
         Some(dir) => vec![folder.join(dir)],
-        None => named_paths(on, &folder),
+        None => named_paths(on, &folder, &[]),
     };
     let paths = FoundPaths::look(named, context)?;
     // A dry run reports missing paths as a run would.

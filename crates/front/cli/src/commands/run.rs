@@ -28,7 +28,7 @@ use crate::progress::{Mode, Reporter};
 use crate::rounds::doubts;
 use crate::schedule::schedule;
 use crate::screen::write_out;
-use crate::selection::{select, selected_cells};
+use crate::selection::{part, select, selected_cells};
 use crate::servers::{no_clients, servers};
 use crate::targets::{FoundPaths, foresee, obstacles};
 use crate::trials::{Drawn, has_figures};
@@ -122,8 +122,8 @@ fn resume(
     let mut left = left.map_err(resume_failure)?;
     if !args.only.is_empty() {
         permission.cells = selected_cells(&left.plan, &args.only).map_err(Failure::input)?;
-        let part = iodyno_lab::remaining(&run, experiment.rounds, &permission);
-        left = part.map_err(resume_failure)?;
+        let selected = iodyno_lab::remaining(&run, experiment.rounds, &permission);
+        left = selected.map_err(resume_failure)?;
         let message = "trials of a round that run at different times are compared as if they had run together";
         let hint = "resume all sides that you want to compare at once";
         context.tell(&[Diagnostic::warning(message).hint(hint)]);
@@ -132,9 +132,10 @@ fn resume(
         context.connect(&left.plan.nodes, args.nodes.node_binary.as_deref())?;
     }
     if experiment.dry_run {
-        let found = FoundPaths::of(&left.plan, context)?;
         let schedule = schedule(&left.plan, Some(&left));
-        return show_run(&left.plan, &found, &schedule, experiment.json, context);
+        let part = part(&left.plan, permission.cells.as_ref());
+        let found = FoundPaths::of(&part, context)?;
+        return show_run(&part, &found, &schedule, experiment.json, context);
     }
     let plan = Plan {
         rounds: run.plan.rounds,
@@ -282,7 +283,7 @@ fn plan(
         (Vec::new(), FoundPaths::default(), found)
     } else {
         context.connect(&nodes, args.nodes.node_binary.as_deref())?;
-        let paths = named_paths(on, &folder);
+        let paths = named_paths(on, &folder, &args.only);
         let paths = match built_in {
             true => FoundPaths::look_for_room(paths, context)?,
             false => FoundPaths::look(paths, context)?,

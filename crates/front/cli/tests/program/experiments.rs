@@ -804,6 +804,39 @@ fn the_time_limit_is_told_in_rounds_also_if_fewer_are_planned() {
         .prints("9.00 s allows at most 30 rounds");
 }
 
+#[test]
+fn a_time_limit_that_allows_too_few_rounds_is_reported_before_the_run() {
+    let home = Home::new();
+    let limited = |key: &str| EXPERIMENT.replace("seed = 7", &format!("seed = 7\n{key}"));
+    let endless = "[workload.endless]\nfamily = \"f\"\n\
+        fio = { ioengine = \"sim\", rw = \"read\", size = \"4k\" }\n[workload.";
+    for (text, words) in [
+        (
+            limited("max_time = \"1s\""),
+            "a round takes at least 300 ms, so `max_time` allows 3 rounds: 3 rounds cannot decide",
+        ),
+        (
+            limited("max_time = \"1s\"").replacen("[workload.", endless, 1),
+            "a round takes at least 300 ms, so `max_time` allows 3 rounds: 3 rounds cannot decide",
+        ),
+        (
+            limited("").replacen("axis.bs", "max_time = \"500ms\"\naxis.bs", 1),
+            "a round of `slow-4k` takes at least 150 ms, so `max_time` allows 3 rounds",
+        ),
+        (
+            limited("max_time = \"1s\"\nprobe = true"),
+            "a round takes about 3",
+        ),
+    ] {
+        home.file("laws.toml", &text);
+        let arguments = match text.contains("probe") {
+            true => &["--rounds", "10"][..],
+            false => &["--dry-run"],
+        };
+        run(&home, arguments).succeeds().stderr_has(words);
+    }
+}
+
 /// The number of trials of each workload of the last run.
 fn trials_by_workload(home: &Home) -> std::collections::BTreeMap<String, u32> {
     let run = home.iodyno(&["show", "last", "--json"]).succeeds().json();
@@ -859,6 +892,34 @@ fn targets_of_other_parts_are_not_looked_at() {
     home.file("laws.toml", &text.replace("baseline = \"slow-4k\"", ""));
     run(&home, &[]).exits(2).stderr_has("/there/is/none");
     run(&home, &["--rounds", "1", "--where", "configuration=here"]).succeeds();
+
+    home.file("job.fio", "[j]\nioengine=null\nrw=read\nsize=4k\n");
+    let targets = ["--on", "absent=/there/is/none", "--on", "here=."];
+    let job = [&["run", "job.fio", "--rounds", "1"][..], &targets].concat();
+    home.iodyno(&job).exits(2).stderr_has("/there/is/none");
+    let part = [&job[..], &["--where", "configuration=here"]].concat();
+    home.iodyno(&part).succeeds();
+}
+
+#[test]
+fn a_resumed_part_does_not_need_the_targets_of_others() {
+    let home = Home::new();
+    let there = home.work().join("there");
+    std::fs::create_dir(&there).unwrap();
+    let text = "[configuration.here]\ntarget = \"directory on .\"\n\
+        [configuration.gone]\ntarget = \"directory on there\"\n\
+        [workload.w]\nfio = { rw = \"write\", size = \"4k\" }\n";
+    home.file("laws.toml", text);
+    run(&home, &["--rounds", "1", "--no-settle"]).succeeds();
+    std::fs::remove_dir(there).unwrap();
+    let resume = ["run", "--resume", "last", "--rounds", "2"];
+    let part = [&resume[..], &["--where", "configuration=here"]].concat();
+    let shown = home.iodyno(&[&part[..], &["--dry-run"]].concat());
+    let shown = shown.succeeds();
+    assert!(!shown.stderr.contains("a run would"), "{}", shown.stderr);
+    home.iodyno(&part).succeeds();
+    assert_eq!(trials_by_workload(&home)["w"], 3);
+    home.iodyno(&resume).exits(3).stderr_has("there");
 }
 
 #[test]
@@ -940,9 +1001,10 @@ fn a_part_that_a_rule_ends_leaves_the_others_their_rounds() {
     assert_eq!((part["fast-4k"], part["slow-4k"]), (6, 2));
     let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
     assert_eq!(shown["run"]["state"], "interrupted");
+    // The limit has room for four trials: those that complete the rounds of the part.
     resume(&[]);
     let all = trials_by_workload(&home);
-    assert!(all["slow-4k"] > 2, "{all:?}");
+    assert_eq!((all["fast-4k"], all["slow-4k"]), (6, 6));
 }
 
 #[test]

@@ -305,6 +305,22 @@ fn a_target_that_could_not_be_made_is_tried_again_for_the_next_trial() {
 }
 
 #[test]
+fn the_time_for_targets_that_are_made_once_is_not_expected_again() {
+    const SECOND: u64 = 1_000_000_000;
+    // A round has two trials of a second, and makes two targets in 20 seconds if they are made for each.
+    for (fresh, rounds) in [(Fresh::Experiment, 5), (Fresh::Round, 1)] {
+        let mut plan = plan(2, 1, 9, fresh);
+        plan.stopping.max_time_ns = Some(31 * SECOND);
+        let store = FakeStore::default();
+        let mut node = FakeNode::acting(&[], &store);
+        node.making_ns = 10 * SECOND;
+        let (end, _) = carry_out(&plan, &store, &node);
+        assert_eq!(end.stopped, StopReason::MaxTime);
+        assert_eq!((end.rounds, end.made), (rounds, 2 * rounds), "{fresh:?}");
+    }
+}
+
+#[test]
 fn a_target_whose_trial_failed_is_not_used_again() {
     let plan = plan(1, 1, 2, Fresh::Experiment);
     let store = FakeStore::default();

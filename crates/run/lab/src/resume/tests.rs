@@ -169,6 +169,33 @@ fn missing_for_two_rounds() -> FakeStore {
 }
 
 #[test]
+fn the_targets_of_cells_that_are_not_selected_are_not_accessed() {
+    let store = SqliteStore::in_memory().unwrap();
+    let plan = plan(2, 1, 1);
+    let node = FakeNode::new(|_| Act::Complete);
+    let (stop, judge) = (node.stop.clone(), FakeJudge::default());
+    let (begun, judge) = (lab(&store, &node, &stop), judge.dependencies(&node));
+    let run = carry_out_with(&plan, &begun, &judge, &mut |_| {});
+    let run = run.unwrap().handle.id;
+    let mut node = FakeNode::new(|_| Act::Complete);
+    node.identity = |_, _| Some(Identity::Absent);
+    let permission = Permission {
+        cells: Some([1].into()),
+        ..own(&store, run)
+    };
+    let (stop, judge) = (node.stop.clone(), FakeJudge::default());
+    let lab = lab(&store, &node, &stop);
+    let judge = judge.dependencies(&node);
+    resume_with(run, Some(2), &permission, &lab, &judge, &mut |_| {}).unwrap();
+    let targets = store.targets(run).unwrap();
+    assert!(!targets.is_empty());
+    assert!(
+        targets.iter().all(|it| it.path.starts_with("/c1")),
+        "{targets:?}"
+    );
+}
+
+#[test]
 fn a_run_with_failed_trials_is_complete_only_after_they_are_repeated() {
     let store = missing_for_two_rounds();
     let judge = FakeJudge::default();

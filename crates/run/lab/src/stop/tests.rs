@@ -17,7 +17,7 @@ fn a_round_begins_only_if_the_longest_duration_fits_in_the_time_limit() {
         timing.round(span * SECOND, 2, 2);
         let max = allowed.map(|seconds: u64| seconds * SECOND);
         assert_eq!(
-            timing.room(now * SECOND, max),
+            timing.room(now * SECOND, max, (1, 1)),
             room,
             "at {now} of {allowed:?}"
         );
@@ -26,7 +26,21 @@ fn a_round_begins_only_if_the_longest_duration_fits_in_the_time_limit() {
 
 #[test]
 fn the_first_round_always_begins() {
-    assert!(Timing::new(0).room(5 * SECOND, Some(1)));
+    assert!(Timing::new(0).room(5 * SECOND, Some(1), (1, 1)));
+}
+
+#[test]
+fn the_missing_trials_of_a_round_need_their_share_of_its_time() {
+    let mut timing = Timing::new(0);
+    timing.round(4 * SECOND, 1, 4);
+    for (missing, allowed, room) in [(4, 19, false), (4, 20, true), (1, 7, false), (1, 8, true)] {
+        let max = Some(allowed * SECOND);
+        assert_eq!(
+            timing.room(4 * SECOND, max, (missing, 4)),
+            room,
+            "{missing}"
+        );
+    }
 }
 
 #[test]
