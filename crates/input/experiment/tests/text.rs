@@ -446,6 +446,70 @@ fn layers_that_do_not_fit_are_errors() {
 }
 
 #[test]
+fn a_parameter_can_be_an_array_of_the_values_of_an_axis_or_of_those_left_out() {
+    let text = "params = { depths = [1, 16], without = [] }\n\
+        preset.quick = { depths = [4], without = [\"write\"] }\nname = \"at ${depths}\"\n\
+        [workload.\"${rw}-${iodepth}\"]\nfio = { size = \"4k\" }\naxis.rw = [\"read\", \"write\"]\n\
+        axis.iodepth = \"${depths}\"\nexclude = [{ rw = \"${without}\" }]\n";
+    for (settings, name, workloads) in [
+        (
+            &[][..],
+            "at 1,16",
+            &["read-1", "read-16", "write-1", "write-16"][..],
+        ),
+        (&[("scale", "quick")], "at 4", &["read-4"]),
+        (
+            &[("scale", "quick"), ("depths", "2, 8")],
+            "at 2,8",
+            &["read-2", "read-8"],
+        ),
+        (
+            &[("without", "read"), ("depths", "1")],
+            "at 1",
+            &["write-1"],
+        ),
+    ] {
+        let found = read_with(text, settings).unwrap();
+        let names: Vec<&str> = found.workloads.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!((found.name.as_str(), names.as_slice()), (name, workloads));
+        let depth = &found.workloads[0].jobs[0].options["iodepth"];
+        assert_eq!(*depth, found.workloads[0].dimensions["iodepth"]);
+    }
+    let wrong = read_with(text, &[("depths", "many")]).unwrap_err();
+    let place = wrong[0].place.as_ref().unwrap();
+    assert_eq!(wrong[0].message, "`many` is not a number");
+    assert!(place.text.contains("axis.iodepth"), "{place:?}");
+}
+
+#[test]
+fn a_string_without_its_end_leaves_an_experiment_one() {
+    let rest = "\n[configuration.c]\ntarget = \"/x\"\n[workload.w]\nfio = { rw = \"read\" }\n";
+    for open in [
+        "question = \"Is it faster?",
+        "question = \"\"\"Is it faster?",
+        "question = \"Is it faster?'",
+    ] {
+        let text = format!("name = \"x\"\n{open}{rest}");
+        assert!(iodyno_experiment::is_experiment(&text), "{open}");
+        let faults = read_with(&text, &[]).unwrap_err();
+        let place = faults[0].place.as_ref().unwrap();
+        assert!(place.line >= 2, "{faults:?}");
+    }
+    let operations =
+        "name = \"x\"\nabout = \"y\n[[files]]\nname = \"node\"\n[[cycle]]\nop = \"create\"\n";
+    assert!(!iodyno_experiment::is_experiment(operations));
+}
+
+#[test]
+fn texts_are_not_empty() {
+    for key in ["name", "about", "question"] {
+        let text = format!("{key} = \" \"\n{WORK}");
+        let faults = read_with(&text, &[]).unwrap_err();
+        assert_eq!(faults[0].message, format!("`{key}` is empty"));
+    }
+}
+
+#[test]
 fn parameters_keep_their_types_and_a_preset_gives_several() {
     let text = "params = { n = 3, size = \"4k\", about = { about = \"any\", default = \"x\" } }\n\
         preset.full = { n = 30, size = \"1m\" }\nrounds = \"${n}\"\nname = \"${about}-${n}\"\n\

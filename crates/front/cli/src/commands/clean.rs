@@ -58,14 +58,15 @@ fn prefixed(node: &LabNode<'_>, faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
 pub(crate) fn clean_before_run(node: &LabNode<'_>, stop: &StopFlag, context: &Context) {
     let found = node.node.clean(false, stop, &mut |_| ());
     let diagnostics = match found {
-        Ok(found) => remarks(found),
+        Ok(found) => remarks(found, context.verbose > 0),
         Err(faults) => warnings(faults),
     };
     context.tell(&prefixed(node, diagnostics));
 }
 
-/// A run's messages on leftover storage: storage undone, and storage that remains.
-fn remarks(found: Cleaned) -> Vec<Diagnostic> {
+/// A run's messages on leftover storage: storage undone, and storage that remains. Unless `verbose`, each kind is one
+/// message.
+fn remarks(mut found: Cleaned, verbose: bool) -> Vec<Diagnostic> {
     let whole = found
         .orphans
         .iter()
@@ -77,9 +78,37 @@ fn remarks(found: Cleaned) -> Vec<Diagnostic> {
         severity: Severity::Note,
         ..Diagnostic::error(format!("undone: {what}"))
     });
-    let mut diagnostics: Vec<Diagnostic> = notes.collect();
-    diagnostics.extend(warnings(faults(found)));
+    let notes: Vec<Diagnostic> = notes.collect();
+    let others = std::mem::take(&mut found.faults);
+    let remains = warnings(faults(found));
+    let mut diagnostics = match verbose {
+        true => [notes, remains].concat(),
+        false => [
+            first_of(notes, "`-v` prints such messages one by one"),
+            first_of(remains, "`iodyno clean --dry-run` lists all of it"),
+        ]
+        .concat(),
+    };
+    diagnostics.extend(warnings(others));
     diagnostics
+}
+
+/// The first of several messages of a kind, with the number of the others. `hint`: how to see all of them.
+fn first_of(all: Vec<Diagnostic>, hint: &str) -> Vec<Diagnostic> {
+    let others = all.len().saturating_sub(1);
+    let first = all.into_iter().next();
+    let first = first.map(|first| match others {
+        0 => first,
+        _ => Diagnostic {
+            message: format!("{} (and {others} more)", first.message),
+            hint: Some(match &first.hint {
+                Some(own) => format!("{own}; {hint}"),
+                None => hint.to_owned(),
+            }),
+            ..first
+        },
+    });
+    first.into_iter().collect()
 }
 
 fn warnings(faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
@@ -202,7 +231,7 @@ mod tests {
         let why = "storage `0a1b` is not undone completely: cannot remove `/x`";
         assert_eq!(faults(cut())[0].message, why);
         let diagnostics = |found| {
-            let diagnostics = remarks(found).into_iter();
+            let diagnostics = remarks(found, false).into_iter();
             diagnostics
                 .map(|diagnostics| diagnostics.message)
                 .collect::<Vec<_>>()
@@ -210,5 +239,40 @@ mod tests {
         let whole = "undone: storage `0a1b` of configuration `ext4`: process 7 has ended";
         assert_eq!(diagnostics(found(Vec::new())), [whole]);
         assert_eq!(diagnostics(cut()), [why]);
+    }
+
+    #[test]
+    fn a_run_reports_many_leftovers_of_a_kind_by_one_message() {
+        let orphan = |token: &str, faults| Orphan {
+            token: token.to_owned(),
+            ..found(faults).orphans.remove(0)
+        };
+        let fault = || vec![Diagnostic::error("in use").hint("end the process")];
+        let many = || Cleaned {
+            orphans: vec![
+                orphan("a", Vec::new()),
+                orphan("b", fault()),
+                orphan("c", Vec::new()),
+                orphan("d", fault()),
+                orphan("e", fault()),
+            ],
+            ..Cleaned::default()
+        };
+        let told: Vec<(String, Option<String>)> = (remarks(many(), false).into_iter())
+            .map(|it| (it.message, it.hint))
+            .collect();
+        let expected = [
+            (
+                "undone: storage `a` of configuration `ext4`: process 7 has ended (and 1 more)",
+                "`-v` prints such messages one by one",
+            ),
+            (
+                "storage `b` is not undone completely: in use (and 2 more)",
+                "end the process; `iodyno clean --dry-run` lists all of it",
+            ),
+        ];
+        let expected = expected.map(|(message, hint)| (message.to_owned(), Some(hint.to_owned())));
+        assert_eq!(told, expected);
+        assert_eq!(remarks(many(), true).len(), 5);
     }
 }

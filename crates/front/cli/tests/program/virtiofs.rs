@@ -297,6 +297,22 @@ fn servers_of_the_command_line_are_compared_by_jobs_that_are_their_clients() {
     home.iodyno(&[&["run", "create_empty", "--dry-run"], &servers[..]].concat())
         .exits(2)
         .stderr_has("`create_empty` cannot use `--server`: only jobs of fio can");
+    for (program, words) in [
+        (
+            "iodino serve fs {folder} --socket",
+            "did you mean `iodyno`?",
+        ),
+        (
+            "virtiofd --shared-dir {folder} --socket-path",
+            "did you mean `virtiofsd`?",
+        ),
+        ("unheard-of {folder}", "Debian has the packages"),
+    ] {
+        let server = format!("a={program} {{socket}}");
+        home.iodyno(&["run", "randread", "--dry-run", "--server", &server])
+            .stderr_has("is not installed")
+            .stderr_has(words);
+    }
     if !root() {
         return skip("only root makes storage");
     }

@@ -10,7 +10,7 @@ use crate::guest::end_of;
 use iodyno_host::mounts;
 use iodyno_model::{
     Diagnostic, EngineKind, ExportUri, FolderServer, Layer, MirrorLayer, Pinning, Provision,
-    SERVER_STATS, server_command, server_program,
+    SERVER_STATS, closest, server_command, server_program,
 };
 
 use crate::journal::Journal;
@@ -69,6 +69,14 @@ pub(super) fn is_installed(host: &dyn Host, command: &str) -> bool {
     program == OWN || host.program(program).is_some()
 }
 
+/// The hint for a server's program that is not installed: the program that its name probably misspells, or `otherwise`.
+pub(super) fn meant_or(program: &str, otherwise: &str) -> String {
+    match closest(program, WITH_VERSION.into_iter()) {
+        Some(near) if near != program => format!("did you mean `{near}`?"),
+        _ => otherwise.to_owned(),
+    }
+}
+
 /// What the host lacks for the server of a folder, or for the socket of a mirror. `mounts`: where the target's mount
 /// points are.
 pub(super) fn faults(
@@ -115,7 +123,7 @@ pub(super) fn faults(
             }
             _ => "install it, or leave `fuse.server` out",
         };
-        faults.push(Diagnostic::error(message).hint(hint));
+        faults.push(Diagnostic::error(message).hint(meant_or(program, hint)));
     }
     if kind == "virtiofs" && provision.virtiofs().is_none() {
         let message = "`virtiofs` has to be the top layer: jobs use its socket";

@@ -24,7 +24,7 @@ use super::host::{Host, this_program, word};
 use super::host_ops::cause;
 use super::making::Making;
 use super::request::Guest;
-use super::served::{MAX_SOCKET_LEN, is_installed};
+use super::served::{MAX_SOCKET_LEN, is_installed, meant_or};
 use super::tools::{not_installed, tools};
 use super::vm_image::{self, Overlay, QEMU_IMG};
 use super::zfs;
@@ -62,23 +62,19 @@ pub(super) fn faults(
         return Vec::new();
     };
     let mut faults = layout_faults(vm, above, below);
-    let mut fault = |message: String, hint: &str| {
-        faults.push(Diagnostic::error(message).hint(hint));
-    };
     for command in vm.servers().filter(|command| !is_installed(host, command)) {
         let program = server_program(command);
         let message = format!("`{program}`, a server of the virtual machines, is not installed");
-        fault(
-            message,
-            "install it: Debian has the packages `virtiofsd` and `qemu-system-common` (`/usr/lib/qemu/virtiofsd`, `qemu-storage-daemon`)",
-        );
+        let hint = "install it: Debian has the packages `virtiofsd` and `qemu-system-common` \
+                    (`/usr/lib/qemu/virtiofsd`, `qemu-storage-daemon`)";
+        faults.push(Diagnostic::error(message).hint(meant_or(program, hint)));
     }
     if disks_with_storage(vm, below / vm.guests.max(1) as usize).count() > VmDisk::MAX_SERVED
         && vm.disk().interface == DiskInterface::VhostUserBlk
     {
         let most = VmDisk::MAX_SERVED;
         let message = format!("a guest has at most {most} disks with `vhost-user-blk`");
-        fault(message, "lower `file.count`");
+        faults.push(Diagnostic::error(message).hint("lower `file.count`"));
     }
     faults.extend(golden_faults(host, provision, vm.disk().origin));
     faults.extend(host_faults(host, vm, mounts));

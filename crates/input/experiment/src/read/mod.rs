@@ -55,12 +55,27 @@ pub fn read(text: &str, context: &Context<'_>) -> Result<Experiment, Vec<Diagnos
 
 /// Whether a text is an experiment, and not a workload of file operations. Its sections may be misspelt.
 pub fn is_experiment(text: &str) -> bool {
-    let table = parse(text, &mut Report::new("", text));
-    let own = ["cycle", "files"];
+    let mut report = Report::new("", text);
+    let table = parse(text, &mut report);
     let starts = ["conf", "workload", "preset", "param", "node"];
-    let mut keys = table.entries.iter().map(|entry| entry.key.as_str());
-    keys.any(|key| starts.iter().any(|start| key.starts_with(start)))
-        && !own.iter().any(|key| table.get(key).is_some())
+    // A string without its end hides what follows.
+    let first_word = |line: &'_ str| {
+        let line = line.trim_start_matches(['[', ' ']);
+        let end = line.find(|c: char| !c.is_alphanumeric());
+        line[..end.unwrap_or(line.len())].to_owned()
+    };
+    let keys: Vec<String> = match report.broken {
+        true => text.lines().map(first_word).collect(),
+        false => table.entries.iter().map(|it| it.key.clone()).collect(),
+    };
+    let has = |starts: &[&str]| {
+        let mut keys = keys.iter();
+        keys.any(|key| starts.iter().any(|start| key.starts_with(start)))
+    };
+    has(&starts)
+        && !keys
+            .iter()
+            .any(|key| ["cycle", "files"].contains(&key.as_str()))
 }
 
 impl File<'_, '_, '_> {
@@ -95,11 +110,11 @@ impl File<'_, '_, '_> {
         let stem = stem.map(|stem| stem.to_string_lossy().into_owned());
         let report = &mut *self.report;
         Experiment {
-            name: text(keyed.text("name", report))
+            name: text(filled(&keyed, "name", report))
                 .or(stem)
                 .unwrap_or_default(),
-            about: text(keyed.text("about", report)),
-            question: text(keyed.text("question", report)),
+            about: text(filled(&keyed, "about", report)),
+            question: text(filled(&keyed, "question", report)),
             baseline: text(keyed.text("baseline", report)),
             compare,
             rounds: keyed.count("rounds", report).map(|rounds| rounds as u32),
@@ -208,4 +223,14 @@ fn unused_parameters(file: &Table, report: &mut Report<'_>) {
             report.add(entry.key_at.clone(), warning);
         }
     }
+}
+
+/// A text that is not empty.
+fn filled(keyed: &Keyed<'_>, name: &str, report: &mut Report<'_>) -> Option<Located<String>> {
+    let found = keyed.text(name, report)?;
+    if found.value.trim().is_empty() {
+        let hint = "leave it out, or write a text";
+        report.error(found.at.clone(), format!("`{name}` is empty"), hint);
+    }
+    Some(found)
 }

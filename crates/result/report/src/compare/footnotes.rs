@@ -40,7 +40,7 @@ impl Footnotes {
         (alike, verbose): (bool, bool),
     ) -> Vec<usize> {
         let mut texts: Vec<String> = Vec::new();
-        texts.extend(of_verdict(cell));
+        texts.extend(of_verdict(comparison, cell));
         texts.extend(of_conditions(comparison, row, cell));
         texts.extend(of_members(cell));
         texts.extend(of_differences(comparison, cell));
@@ -91,7 +91,7 @@ fn unnamed(text: &str, candidate: &str) -> String {
     unnamed + rest
 }
 
-fn of_verdict(cell: &CandidateResult) -> Option<String> {
+fn of_verdict(comparison: &Comparison, cell: &CandidateResult) -> Option<String> {
     match &cell.verdict {
         Verdict::NotComparable { reasons } => {
             let reasons = match reasons.is_empty() {
@@ -135,8 +135,18 @@ fn of_verdict(cell: &CandidateResult) -> Option<String> {
                 Pairing::Unpaired => String::new(),
                 pairing => format!(": at least {}", amount(pairing, *least)),
             };
+            let spent = match comparison.question.looks {
+                Some(1..) => ", because an earlier verdict of this run spent a part of α",
+                _ => "",
+            };
+            // One round less would be enough without a further look.
+            let fewer = 0.5f64.powi(least.saturating_sub(2) as i32) <= *needed_p;
+            let extended = match cell.pairing == Pairing::Paired && fewer {
+                true => ", because a verdict after an extension has a fifth of this",
+                false => "",
+            };
             Some(format!(
-                "n={n}, smallest possible p is {}, and it has to be below {}{needed}",
+                "n={n}, smallest possible p is {}, and it has to be below {}{spent}{needed}{extended}",
                 possible_p(*smallest_p),
                 limit(*needed_p)
             ))

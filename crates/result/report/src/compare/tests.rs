@@ -5,6 +5,8 @@ mod shapes;
 use iodyno_model::{CandidateResult, Comparison, Metric, Pairing, Verdict};
 use serde_json::Value;
 
+use super::figures::limit;
+use super::footnotes::Footnotes;
 use super::*;
 use crate::style::width;
 use crate::{Markup, Style};
@@ -123,6 +125,41 @@ fn several_metrics_are_beside_one_another_with_a_line_for_each_side() {
     for columns in [60, 80, 120] {
         let text = text(&pools(), plain(columns));
         insta::assert_snapshot!(format!("pools_at_{columns}"), text);
+    }
+}
+
+#[test]
+fn a_footnote_says_why_an_extension_needs_more_rounds() {
+    let mut comparison = two_file_systems();
+    comparison.rows.truncate(1);
+    let after = ", because a verdict after an extension has a fifth of this";
+    for (looks, needed_p, least, spent, extended) in [
+        (None, 0.02, 7, "", ""),
+        (Some(0), 0.02, 9, "", after),
+        (
+            Some(1),
+            0.008,
+            8,
+            ", because an earlier verdict of this run spent a part of α",
+            "",
+        ),
+    ] {
+        comparison.question.looks = looks;
+        let mut cell = comparison.rows[0].cells[0].clone();
+        cell.pairing = Pairing::Paired;
+        cell.verdict = Verdict::CannotDecide {
+            n: 6,
+            smallest_p: 0.031,
+            needed_p,
+            least,
+        };
+        let mut notes = Footnotes::default();
+        notes.of_cell(&comparison, &comparison.rows[0], &cell, (false, false));
+        let expected = format!(
+            "n=6, smallest possible p is 0.031, and it has to be below {}{spent}: at least {least} rounds{extended}",
+            limit(needed_p)
+        );
+        assert_eq!(notes.texts()[0], expected);
     }
 }
 

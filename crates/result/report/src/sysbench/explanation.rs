@@ -43,8 +43,13 @@ pub fn explanation(job: &Job, trial: &Trial) -> Option<String> {
             (0, writes) => rate(writes),
             (reads, writes) => format!("({} + {})", rate(reads), rate(writes)),
         };
+        let exact = (syncs as f64 - computed).abs() <= syncs as f64 * EXPLAINED;
+        let rest = match exact {
+            true => "",
+            false => ", and the last round of syncs is incomplete",
+        };
         format!(
-            "{} syncs a second follow from file-fsync-freq={every} × {all} files: {requests} / {every} × {all}",
+            "{} syncs a second follow from file-fsync-freq={every} × {all} files: {requests} / {every} × {all}{rest}",
             rate(syncs)
         )
     })

@@ -341,6 +341,14 @@ fn fsyncs_are_explained_only_if_the_counters_agree() {
             "6395 syncs a second follow from file-fsync-freq=100 × 128 files: (3000 + 2000) / 100 × 128",
         ),
     );
+    check(
+        |_| (),
+        [600, 400, 1_200],
+        Some(
+            "60.0 syncs a second follow from file-fsync-freq=100 × 128 files: (30.0 + 20.0) / 100 × 128, and the \
+             last round of syncs is incomplete",
+        ),
+    );
     check(|_| (), [60_000, 40_000, 100_000], None);
     check(|_| (), [60_000, 40_000, 0], None);
     check(
