@@ -25,7 +25,7 @@ pub(crate) fn schedule(plan: &Plan, remaining: Option<&Remaining>) -> Schedule {
     let turns = iodyno_lab::turns(plan);
     let turns = turns
         .iter()
-        .map(|(one, other)| (one.name.clone(), other.name.clone()));
+        .map(|(one, other, why)| (one.name.clone(), other.name.clone(), (*why).to_owned()));
     let left: Vec<(u32, u32)> = match remaining {
         Some(remaining) => {
             let keys = remaining.trials.iter();

@@ -122,6 +122,9 @@ fn searching(search: &Searching) -> String {
     )
 }
 
+/// Pairs of configurations that are named; of more there is the number.
+const NAMED_PAIRS: usize = 3;
+
 /// The storage that is made, and how often.
 fn made(schedule: &Schedule, style: Style) -> String {
     let mut text = String::new();
@@ -135,13 +138,19 @@ fn made(schedule: &Schedule, style: Style) -> String {
             Fresh::Trial => "for each trial",
             Fresh::Experiment => "once",
         };
-        let pairs = schedule.turns.iter();
-        let pairs: Vec<String> = pairs
-            .map(|(one, other)| format!("{one} and {other}"))
-            .collect();
-        let often = match pairs.is_empty() {
+        let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for (one, other, why) in &schedule.turns {
+            let pairs = by_reason.entry(why).or_default();
+            pairs.push(format!("{one} and {other}"));
+        }
+        let in_turn = by_reason.iter().map(|(why, pairs)| match pairs.len() {
+            1..=NAMED_PAIRS => format!("{} take turns: {why}", pairs.join(", ")),
+            more => format!("{more} pairs take turns: {why}"),
+        });
+        let in_turn: Vec<String> = in_turn.collect();
+        let often = match in_turn.is_empty() {
             true => often.to_owned(),
-            false => format!("{often}: {} use the same storage in turn", pairs.join(", ")),
+            false => format!("{often}: {}", in_turn.join("; ")),
         };
         text += &line("made", &often, style);
     }

@@ -40,29 +40,34 @@ pub fn fresh(plan: &Plan) -> Fresh {
 
 /// The pairs of configurations that cannot exist at the same time on a node that both use: they use one device or
 /// command, or one of them affects the trials of the other. A configuration with an existing path depends on the host,
-/// too.
-pub fn turns(plan: &Plan) -> Vec<(&Configuration, &Configuration)> {
+/// too. Each pair has the reason, as a clause.
+pub fn turns(plan: &Plan) -> Vec<(&Configuration, &Configuration, &'static str)> {
     let all = plan.configurations.iter().enumerate();
     let pairs = all.flat_map(|(place, one)| {
         let others = plan.configurations[place + 1..].iter();
         others.map(move |other| (one, other))
     });
     pairs
-        .filter(|(one, other)| share_a_node(one, other) && exclusive(one, other))
+        .filter(|(one, other)| share_a_node(one, other))
+        .filter_map(|(one, other)| Some((one, other, exclusive(one, other)?)))
         .collect()
 }
 
-fn exclusive(one: &Configuration, other: &Configuration) -> bool {
+/// Why two configurations cannot exist at the same time.
+fn exclusive(one: &Configuration, other: &Configuration) -> Option<&'static str> {
     let both = [one, other].map(Configuration::provision);
     let any = |holds: &dyn Fn(&Provision) -> bool| both.into_iter().flatten().any(holds);
     // Virtual machines use memory and CPUs even when idle, unless the user accepts that. A kernel setting acts on the
     // whole host, and undoing the first configuration would end it for the other.
     let keeps_alone = |it: &Provision| it.vm().is_some_and(|(vm, _)| !vm.side_by_side);
-    if any(&|it| keeps_alone(it) || !it.sysctl.is_empty()) {
-        return true;
+    if any(&|it| !it.sysctl.is_empty()) {
+        return Some("`host.sysctl` acts on the whole host");
+    }
+    if any(&keeps_alone) {
+        return Some("virtual machines without `vm.side_by_side` are alone");
     }
     let [Some(one), Some(other)] = both else {
-        return false;
+        return None;
     };
     let common = |one: &PathBuf, other: &PathBuf| one.starts_with(other) || other.starts_with(one);
     let folders = one
@@ -75,11 +80,25 @@ fn exclusive(one: &Configuration, other: &Configuration) -> bool {
     let queues = one.devices().next().is_some()
         && other.devices().next().is_some()
         && any(&|it| !it.queue.is_empty());
-    devices
-        || queues
-        || folders && any(&|it| it.setup.is_some())
-        || one.setup.is_some() && one.setup == other.setup
-        || matches!((pool_server(one), pool_server(other)), (Some(one), Some(other)) if one != other)
+    let servers = (pool_server(one), pool_server(other));
+    let reasons = [
+        (devices, "both use one device"),
+        (queues, "`host.queue` acts on a whole disk"),
+        (
+            folders && any(&|it| it.setup.is_some()),
+            "`setup` changes a folder of both",
+        ),
+        (
+            one.setup.is_some() && one.setup == other.setup,
+            "both have the same `setup`",
+        ),
+        (
+            matches!(servers, (Some(one), Some(other)) if one != other),
+            "zfs-fuse runs on other CPUs",
+        ),
+    ];
+    let mut reasons = reasons.into_iter();
+    reasons.find_map(|(holds, why)| holds.then_some(why))
 }
 
 fn share_a_node(one: &Configuration, other: &Configuration) -> bool {

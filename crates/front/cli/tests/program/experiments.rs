@@ -902,6 +902,23 @@ fn targets_of_other_parts_are_not_looked_at() {
 }
 
 #[test]
+fn a_dry_run_says_why_storage_takes_turns() {
+    let home = Home::new();
+    let text = "[configuration.\"${v}\"]\ntarget = \"directory on .\"\n\
+        host.sysctl = { \"vm.stat_interval\" = \"${v}\" }\naxis.v = [1, 2]\n\
+        [workload.w]\nfio = { rw = \"write\", size = \"4k\" }\n";
+    let why = "take turns: `host.sysctl` acts on the whole host";
+    home.file("laws.toml", text);
+    run(&home, &["--dry-run"])
+        .succeeds()
+        .prints(&format!("for each trial: 1 and 2 {why}"));
+    home.file("laws.toml", &text.replace("[1, 2]", "[1, 2, 3, 4]"));
+    run(&home, &["--dry-run"])
+        .succeeds()
+        .prints(&format!("for each trial: 6 pairs {why}"));
+}
+
+#[test]
 fn a_resumed_part_does_not_need_the_targets_of_others() {
     let home = Home::new();
     let there = home.work().join("there");

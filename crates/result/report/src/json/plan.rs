@@ -20,8 +20,9 @@ const FORM: u32 = 1;
 pub struct Schedule {
     /// How often storage is made again.
     pub fresh: Fresh,
-    /// The pairs of configurations that use the same storage in turn: it is then made for every trial.
-    pub turns: Vec<(String, String)>,
+    /// The pairs of configurations that cannot exist at the same time, with the reason: storage is then made for every
+    /// trial.
+    pub turns: Vec<(String, String, String)>,
     /// The storage of each configuration that is made.
     pub makes: Vec<Makes>,
     /// The space that image files need in each folder, bytes.

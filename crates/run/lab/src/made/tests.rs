@@ -144,11 +144,11 @@ fn configurations_that_use_one_device_take_turns_whatever_the_plan_says() {
         configuration.target = Target::Made(Box::new(on_device("/dev/sdx")));
     }
     assert_eq!(fresh(&shared), Fresh::Trial);
-    let pairs: Vec<(&str, &str)> = turns(&shared)
+    let pairs: Vec<(&str, &str, &str)> = turns(&shared)
         .into_iter()
-        .map(|(one, other)| (one.name.as_str(), other.name.as_str()))
+        .map(|(one, other, why)| (one.name.as_str(), other.name.as_str(), why))
         .collect();
-    assert_eq!(pairs, [("c1", "c2")]);
+    assert_eq!(pairs, [("c1", "c2", "both use one device")]);
     let each_trial = Plan {
         fresh: Fresh::Trial,
         ..shared.clone()
@@ -213,7 +213,9 @@ fn a_kernel_setting_is_in_force_for_the_trials_of_its_configuration_only() {
         let mut plan = plan(2, 2, 1, Fresh::Round);
         plan.configurations[0].target = set("10");
         plan.configurations[1].target = other;
-        assert_eq!((turns(&plan).len(), fresh(&plan)), (1, Fresh::Trial));
+        let reasons: Vec<&str> = turns(&plan).into_iter().map(|it| it.2).collect();
+        assert_eq!(reasons, ["`host.sysctl` acts on the whole host"]);
+        assert_eq!(fresh(&plan), Fresh::Trial);
         let mut alive = BTreeSet::new();
         for done in storage(&plan) {
             match done.split_once(' ') {
