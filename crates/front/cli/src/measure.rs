@@ -2,7 +2,7 @@
 
 use iodyno_judge::CompareResult;
 use iodyno_lab::{Progress, StopReason};
-use iodyno_model::{FilledTable, Observation, Plan, RunState, Trial, Verdict};
+use iodyno_model::{Comparison, FilledTable, Observation, Plan, RunState, Trial, Verdict};
 use iodyno_report::Style;
 use iodyno_report::compare::ComparisonFormat;
 use iodyno_report::diagnostic::lines;
@@ -70,6 +70,14 @@ pub(crate) fn measure(
             (None, failure.exit)
         }
     };
+    let comparison = verdict.as_ref().and_then(compared);
+    if let (Some(comparison), None) = (comparison, &ended_run.end.unstored) {
+        let stored = store.set_verdicts(ended_run.end.handle.id, &comparison.verdicts(None));
+        // The list alone lacks them.
+        if let Err(error) = stored {
+            context.tell(&Failure::from(error).faults);
+        }
+    }
     match args.json {
         true => {
             let document = document(plan, store, &ended_run, verdict.as_ref(), unstored.trials)?;
@@ -112,6 +120,15 @@ pub(crate) fn measure(
     }
     let judged = verdict.map_or(Exit::Fine, |judged| exit_of(&judged, args.fail_on));
     Ok(ended_run.exit.max(judged).max(verdict_exit))
+}
+
+/// The comparison of the run's question; an A/A comparison is not its result.
+fn compared(judged: &CompareResult) -> Option<&Comparison> {
+    match judged {
+        CompareResult::Compared(comparison) => Some(comparison),
+        CompareResult::Searched { other, .. } => compared(other.as_ref()?),
+        CompareResult::Repeated { .. } => None,
+    }
 }
 
 /// The closing table, if the plan has one.

@@ -5,8 +5,8 @@
 //! 1. `header`: `format` (`iodyno-run`), `version` of this format, `run` (its identity), `iodyno`
 //!    (the version of the program that wrote the file). A reader ignores the rest of a file
 //!    whose version it does not know.
-//! 2. `run`: `state`, `started_unix_ms`, `ended_unix_ms`, the whole `plan`, and `rounds` where they are
-//!    not the plan's. The results of an imported run are in its plan, and it has no trials.
+//! 2. `run`: `state`, `started_unix_ms`, `ended_unix_ms`, the whole `plan`, `rounds` where they are not the
+//!    plan's, and the `verdicts` of its comparison if it ended with one. The results of an imported run are in its plan, and it has no trials.
 //! 3. For each trial, by round, cell and attempt: a line `trial` with all results except the
 //!    series, then a line `frame` for each of its frames, by number, then a line `telemetry` for each
 //!    batch of host telemetry, by number.
@@ -22,7 +22,8 @@
 use std::io::{self, Write};
 
 use iodyno_model::{
-    Frame, Plan, RunId, RunState, TelemetryBatch, Trial, TrialKey, TrialState, printable,
+    Frame, Plan, RunId, RunState, TelemetryBatch, Trial, TrialKey, TrialState, VerdictCounts,
+    printable,
 };
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
@@ -82,6 +83,8 @@ pub(crate) struct RunLine {
     /// Present where it differs from the plan: a stop rule ended the run earlier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rounds: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) verdicts: Option<VerdictCounts>,
     #[serde(deserialize_with = "upgrade::read")]
     pub(crate) plan: Plan,
 }
@@ -171,6 +174,7 @@ fn write(
             .duration_ms
             .map(|span| summary.started_unix_ms + span),
         rounds: (summary.rounds != plan.rounds).then_some(summary.rounds),
+        verdicts: summary.verdicts,
         plan,
     }))?;
     let (running, ended): (Vec<_>, Vec<_>) = stored

@@ -35,6 +35,7 @@ pub(crate) const STEPS: &[SchemaStep] = &[
     SchemaStep::Sql(include_str!("schema/3.sql")),
     SchemaStep::Rust(upgrade::stored_plans),
     SchemaStep::Sql(include_str!("schema/5.sql")),
+    SchemaStep::Sql(include_str!("schema/6.sql")),
 ];
 
 /// An upgrade that was done.

@@ -2,7 +2,7 @@
 
 use iodyno_model::{
     CommandRun, Environment, Frame, KnownTarget, Plan, Run, RunId, RunState, RunSummary,
-    TelemetryBatch, Trial, TrialKey,
+    TelemetryBatch, Trial, TrialKey, VerdictCounts,
 };
 
 use crate::StoreError;
@@ -122,6 +122,12 @@ pub trait Store {
     /// [`StoreError::Conflict`] for [`RunState::Running`].
     fn finish_run(&self, run: RunId, state: RunState, ended_unix_ms: u64)
     -> Result<(), StoreError>;
+
+    /// Stores the verdicts of a run that this process owns, for lists of runs. Resuming the run removes them.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] for a run that another process owns.
+    fn set_verdicts(&self, run: RunId, verdicts: &VerdictCounts) -> Result<(), StoreError>;
 
     /// Lists runs, newest first: at most `limit`, after skipping `offset`.
     fn runs(&self, limit: usize, offset: usize) -> Result<Vec<RunSummary>, StoreError>;

@@ -497,3 +497,23 @@ fn a_run_in_progress_is_not_deleted_and_neither_are_those_beside_it() {
     );
     assert_eq!(store.runs(10, 0).unwrap().len(), 2);
 }
+
+#[test]
+fn verdicts_are_listed_until_the_run_is_resumed() {
+    let (_folder, path) = fresh();
+    let store = SqliteStore::open(&path).unwrap();
+    let run = finished_run(&store, "oltp", 1);
+    assert_eq!(store.runs(9, 0).unwrap()[0].verdicts, None);
+    let verdicts = VerdictCounts {
+        slower: 1,
+        ..VerdictCounts::default()
+    };
+    store.set_verdicts(run, &verdicts).unwrap();
+    assert_eq!(store.runs(9, 0).unwrap()[0].verdicts, Some(verdicts));
+    drop(store);
+    let store = SqliteStore::open(&path).unwrap();
+    let stranger = store.set_verdicts(run, &verdicts).unwrap_err();
+    assert!(matches!(stranger, StoreError::Conflict(_)), "{stranger:?}");
+    store.resume_run(run).unwrap();
+    assert_eq!(store.runs(9, 0).unwrap()[0].verdicts, None);
+}

@@ -143,7 +143,7 @@ fn stores_of_every_schema_keep_runs_of_every_kind_of_work() {
         let (_folder, path) = fixture(&(SCHEMA_3.to_owned() + since));
         let store = SqliteStore::open(&path).unwrap();
         let upgrade = store.upgraded().unwrap().clone();
-        assert_eq!((upgrade.from, upgrade.to), (schema, 5));
+        assert_eq!((upgrade.from, upgrade.to), (schema, 6));
         assert_upgraded(&store);
         // Interrupted runs can be resumed, and exported runs imported.
         let cut_off = store.run(store.find("3").unwrap()).unwrap();

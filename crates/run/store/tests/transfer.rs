@@ -29,6 +29,12 @@ fn an_imported_run_is_the_exported_one() {
     let (from, to) = (SqliteStore::open(a).unwrap(), SqliteStore::open(b).unwrap());
     finished_run(&to, "already there", 1);
     let run = finished_run(&from, "oltp", 600);
+    let verdicts = VerdictCounts {
+        faster: 2,
+        undecided: 1,
+        ..VerdictCounts::default()
+    };
+    from.set_verdicts(run, &verdicts).unwrap();
     let mut file = Vec::new();
     let report = export(&from, run, &mut file).unwrap();
     assert_eq!((report.trials, report.frames, report.left_out), (1, 600, 0));
@@ -46,6 +52,7 @@ fn an_imported_run_is_the_exported_one() {
     ours.summary.alias = theirs.summary.alias;
     assert!(std::mem::take(&mut ours.foreign), "it came from elsewhere");
     assert_eq!(ours, theirs);
+    assert_eq!(ours.summary.verdicts, Some(verdicts));
     assert_eq!(to.trial(key(run)).unwrap(), from.trial(key(run)).unwrap());
     assert_eq!(
         to.frames(key(run), 0, 999).unwrap(),

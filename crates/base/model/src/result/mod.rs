@@ -9,6 +9,7 @@ mod observation;
 mod regret;
 mod summary;
 mod table;
+mod verdict_counts;
 
 pub use comparison::{
     AxisCurve, AxisPoint, CandidateResult, ClaimCheck, ComparedRow, Comparison, Difference,
@@ -31,3 +32,4 @@ pub use summary::{
     Row, SampledNode, Summary,
 };
 pub use table::{FilledTable, TableCell, TableHead, TableLine};
+pub use verdict_counts::VerdictCounts;

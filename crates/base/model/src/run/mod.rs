@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::named::named;
 
-use crate::{Direction, Plan, TrialState};
+use crate::{Direction, Plan, TrialState, VerdictCounts};
 
 named! {
     /// State of a run.
@@ -120,6 +120,9 @@ pub struct RunSummary {
     pub host: Option<String>,
     /// Results of the trial, if only one was planned (its latest attempt); empty otherwise.
     pub totals: Vec<DirectionTotal>,
+    /// The verdicts of its comparison when it ended; `None` if it compared nothing, or ended in an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdicts: Option<VerdictCounts>,
     /// Why its record in the store cannot be read. Then only the alias, and the identity and name where they can be
     /// read, are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

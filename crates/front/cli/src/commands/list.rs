@@ -216,8 +216,11 @@ fn row(run: &RunSummary, context: &Context, now_ms: u64) -> RunRow {
     }
 }
 
-/// `read 138.4k IOPS 540 MiB, write …`: the figures of a run of one trial.
+/// `2 faster, 1 slower, 4 undecided`, or for a run of one trial its figures: `read 138.4k IOPS 540 MiB, write …`.
 fn headline(run: &RunSummary) -> String {
+    if let Some(verdicts) = run.verdicts {
+        return verdicts.to_string();
+    }
     // For file operations, only the rate of whole cycles is shown.
     let cycles = |total: &DirectionTotal| total.direction == Direction::Op && total.ops > 0;
     if let Some(total) = run.totals.iter().find(|total| cycles(total)) {

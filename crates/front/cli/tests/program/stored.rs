@@ -15,6 +15,42 @@ fn job(latency: &str, rw: &str, bs: &str) -> String {
 const ROUNDS: [&str; 6] = ["--rounds", "6", "--seed", "7", "--no-settle", "-q"];
 
 #[test]
+fn the_list_has_the_verdicts_of_comparisons() {
+    let home = Home::new();
+    home.file("slow.fio", &job("300us", "randread", "4k"));
+    home.file("fast.fio", &job("200us", "randread", "4k"));
+    let run = |rounds: &str| {
+        let mut arguments = vec!["run", "slow.fio", "fast.fio"];
+        arguments.extend([
+            "--baseline",
+            "slow",
+            "--rounds",
+            rounds,
+            "--seed",
+            "7",
+            "-q",
+        ]);
+        home.iodyno(&arguments).succeeds();
+    };
+    run("6");
+    run("2");
+    let list = home.iodyno(&["list"]).succeeds().stdout;
+    let line = |at: usize| list.lines().nth(at).unwrap_or_default();
+    assert!(line(1).ends_with("simulated: 1 faster"), "{list}");
+    assert!(line(2).ends_with("simulated: 1 undecided"), "{list}");
+    let json = home.iodyno(&["list", "--json"]).succeeds().json();
+    assert_eq!(json["runs"][0]["verdicts"]["faster"], 1, "{json:#}");
+    // More rounds decide.
+    home.iodyno(&["run", "--resume", "2", "--rounds", "9", "-q"])
+        .succeeds();
+    home.iodyno(&["list"])
+        .succeeds()
+        .prints("simulated: 1 faster\n");
+    let list = home.iodyno(&["list"]).succeeds().stdout;
+    assert!(!list.contains("undecided"), "{list}");
+}
+
+#[test]
 fn runs_of_one_name_are_told_apart_and_nothing_is_cut_in_a_pipe() {
     let home = Home::new();
     home.file("disk.fio", &job("200us", "randread", "4k"));

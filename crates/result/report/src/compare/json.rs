@@ -13,7 +13,7 @@ use iodyno_model::{
 use super::closing::ClosingView;
 use super::estimated::EstimatedView;
 use super::searches::AnswerView;
-use super::words::{Counts, better, pairing, summary_counts, tag, unit_name, verdict_words};
+use super::words::{better, pairing, tag, unit_name, verdict_words};
 use crate::json::{list, object, print};
 
 /// `schema` = `iodyno.comparison/1`. Values are in `rows[].metric.unit`, in the order of rounds; shares and
@@ -76,17 +76,7 @@ object!(PairView<'a>((dimension, value) in &'a (String, String)) {
 object!(CandidateView<'a>((comparison, name) in (&'a Comparison, &'a str)) {
     name: name,
     // Verdicts over the primary rows.
-    verdicts: CountsView(&summary_counts(comparison, name)),
-});
-
-object!(CountsView<'a>(counts in &'a Counts) {
-    faster: counts.faster,
-    slower: counts.slower,
-    equivalent: counts.equivalent,
-    different_but_small: counts.small,
-    undecided: counts.undecided,
-    not_comparable: counts.not_comparable,
-    no_data: counts.no_data,
+    verdicts: comparison.verdicts(Some(name)),
 });
 
 object!(RowView<'a>((comparison, row) in (&'a Comparison, &'a ComparedRow)) {

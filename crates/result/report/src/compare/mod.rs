@@ -60,10 +60,10 @@ pub(crate) use statements::{contradiction, place};
 pub use text::text;
 #[cfg(feature = "charts")]
 pub(crate) use view::Tone;
-pub use words::{Counts, sentences, summary_counts, verdict_words};
 pub(crate) use words::{
     better as metric_better, short as verdict_short, tag as verdict_tag, unit_name as metric_unit,
 };
+pub use words::{sentences, verdict_words};
 
 /// How tables print a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

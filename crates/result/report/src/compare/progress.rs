@@ -3,7 +3,7 @@
 use iodyno_model::{CandidateResult, Comparison};
 
 use super::figures::ratio;
-use super::words::{short, summary_counts};
+use super::words::short;
 use crate::style::{cut, sanitize, width};
 
 /// The largest width of the line, columns.
@@ -26,7 +26,7 @@ pub fn progress_line(comparison: &Comparison) -> String {
             .iter()
             .skip(1)
             .map(|candidate| {
-                let counts = summary_counts(comparison, candidate);
+                let counts = comparison.verdicts(Some(candidate));
                 format!("{} {counts}", sanitize(candidate))
             })
             .collect(),

@@ -500,19 +500,19 @@ fn the_verdict_by_the_numbers_alone_is_printed_if_sides_are_not_comparable() {
 
 #[test]
 fn every_kind_of_verdict_is_counted_once() {
-    let counts = summary_counts(&two_file_systems(), "zfs");
+    let counts = two_file_systems().verdicts(Some("zfs"));
     assert_eq!(
         counts.to_string(),
         "1 faster, 1 slower, 1 equivalent, 2 undecided, 1 not comparable, 1 without data"
     );
     assert_eq!(counts.all(), 7);
     assert_eq!(
-        summary_counts(&two_file_systems(), "xfs").to_string(),
+        two_file_systems().verdicts(Some("xfs")).to_string(),
         "nothing compared"
     );
     // Neither the noise floor nor exploratory rows count.
     assert_eq!(
-        summary_counts(&three_engines(), "io_uring").to_string(),
+        three_engines().verdicts(Some("io_uring")).to_string(),
         "2 faster"
     );
 }

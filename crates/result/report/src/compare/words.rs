@@ -1,7 +1,8 @@
 //! Verdicts as text, as a full line and as a short form for tables; and the number of verdicts of each kind.
 
 use iodyno_model::{
-    Better, CandidateResult, ComparedRow, Comparison, Observation, Pairing, Question, Unit, Verdict,
+    Better, CandidateResult, ComparedRow, Comparison, Observation, Pairing, Question, Unit,
+    Verdict, VerdictCounts,
 };
 
 use iodyno_units::percent;
@@ -195,73 +196,6 @@ pub(crate) fn tag(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// The number of primary cells with each verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// FASTER.
-    pub faster: u32,
-    /// SLOWER.
-    pub slower: u32,
-    /// EQUIVALENT.
-    pub equivalent: u32,
-    /// DIFFERENT BUT SMALL.
-    pub small: u32,
-    /// Inconclusive, or too few to decide.
-    pub undecided: u32,
-    /// NOT COMPARABLE: the sides also differ in something else that can explain the result.
-    pub not_comparable: u32,
-    /// One side has no values.
-    pub no_data: u32,
-}
-
-impl Counts {
-    fn add(&mut self, verdict: &Verdict) {
-        let count = match verdict {
-            Verdict::Faster => &mut self.faster,
-            Verdict::Slower => &mut self.slower,
-            Verdict::Equivalent => &mut self.equivalent,
-            Verdict::DifferentButSmall => &mut self.small,
-            Verdict::Inconclusive { .. } | Verdict::CannotDecide { .. } => &mut self.undecided,
-            Verdict::NotComparable { .. } => &mut self.not_comparable,
-            Verdict::NoData { .. } => &mut self.no_data,
-        };
-        *count += 1;
-    }
-
-    /// Cells counted.
-    pub fn all(&self) -> u32 {
-        let parts = self.parts();
-        parts.iter().map(|(count, _)| count).sum()
-    }
-
-    /// Each number with its verdict in words.
-    fn parts(&self) -> [(u32, &'static str); 7] {
-        [
-            (self.faster, "faster"),
-            (self.slower, "slower"),
-            (self.equivalent, "equivalent"),
-            (self.small, "different but small"),
-            (self.undecided, "undecided"),
-            (self.not_comparable, "not comparable"),
-            (self.no_data, "without data"),
-        ]
-    }
-}
-
-/// `1 faster, 2 slower, 1 equivalent`; kinds without cells are omitted.
-impl std::fmt::Display for Counts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let parts = self.parts().into_iter().filter(|(count, _)| *count > 0);
-        let parts: Vec<String> = parts
-            .map(|(count, word)| format!("{count} {word}"))
-            .collect();
-        match parts.is_empty() {
-            true => f.pad("nothing compared"),
-            false => f.pad(&parts.join(", ")),
-        }
-    }
-}
-
 /// The primary verdicts of a candidate in a sentence without its end: `zfs is faster than ext4: 1.66× [1.45, 1.90]`,
 /// or `zfs against ext4: faster in 2 of 7, slower in 4, undecided in 1`. `heading`: the printed name of a side.
 pub(super) fn answer(
@@ -287,7 +221,7 @@ pub(super) fn answer(
     match cells.as_slice() {
         [] => format!("{name} is not compared with {baseline}"),
         [cell] => of_one(cell, &name, &baseline),
-        _ => of_several(&summary_counts(comparison, candidate), &name, &baseline),
+        _ => of_several(&comparison.verdicts(Some(candidate)), &name, &baseline),
     }
 }
 
@@ -315,7 +249,7 @@ fn of_one(cell: &CandidateResult, name: &str, baseline: &str) -> String {
     }
 }
 
-fn of_several(counts: &Counts, name: &str, baseline: &str) -> String {
+fn of_several(counts: &VerdictCounts, name: &str, baseline: &str) -> String {
     let all = counts.all();
     let parts = counts.parts().into_iter().filter(|(count, _)| *count > 0);
     let parts = parts.enumerate().map(|(place, (count, word))| match place {
@@ -326,16 +260,6 @@ fn of_several(counts: &Counts, name: &str, baseline: &str) -> String {
     });
     let parts: Vec<String> = parts.collect();
     format!("{name} against {baseline}: {}", parts.join(", "))
-}
-
-/// The verdicts of one candidate over the primary rows; rows that give the noise floor do not count.
-pub fn summary_counts(comparison: &Comparison, candidate: &str) -> Counts {
-    let mut counts = Counts::default();
-    let cells = comparison.primary_cells();
-    for cell in cells.filter(|cell| cell.side.column == candidate) {
-        counts.add(&cell.verdict);
-    }
-    counts
 }
 
 /// `mount options (noatime against relatime)`.

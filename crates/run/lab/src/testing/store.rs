@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use iodyno_model::{
     CommandRun, Environment, Frame, KnownTarget, Plan, Run, RunId, RunState, RunSummary,
-    TelemetryBatch, Trial, TrialKey, TrialState, TrialSummary,
+    TelemetryBatch, Trial, TrialKey, TrialState, TrialSummary, VerdictCounts,
 };
 use iodyno_store::{Appended, RunHandle, Store, StoreError};
 
@@ -196,6 +196,10 @@ impl Store for FakeStore {
         self.note(format!("run is {}", state.name()))
     }
 
+    fn set_verdicts(&self, _: RunId, _: &VerdictCounts) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     fn runs(&self, _: usize, _: usize) -> Result<Vec<RunSummary>, StoreError> {
         Ok(Vec::new())
     }
@@ -232,6 +236,7 @@ impl Store for FakeStore {
                 imported: 0,
                 host: None,
                 totals: Vec::new(),
+                verdicts: None,
                 damaged: None,
             },
             foreign: self.foreign.get(),

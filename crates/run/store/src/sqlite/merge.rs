@@ -283,7 +283,8 @@ fn adopt_progress(
     plan: &Plan,
 ) -> Result<(), OperationError> {
     transaction.execute(
-        "UPDATE runs SET state = ?2, ended_unix_ms = ?3, rounds = ?4, plan = ?5, planned = ?6
+        "UPDATE runs SET state = ?2, ended_unix_ms = ?3, rounds = ?4, plan = ?5, planned = ?6,
+             verdicts = ?7
          WHERE alias = ?1 AND coalesce(ended_unix_ms, 0) <= coalesce(?3, 0)",
         params![
             alias,
@@ -291,7 +292,8 @@ fn adopt_progress(
             run.ended_unix_ms,
             run.rounds.unwrap_or(run.plan.rounds),
             checked("the plan", plan)?,
-            plan.trials(run.rounds.unwrap_or(run.plan.rounds))
+            plan.trials(run.rounds.unwrap_or(run.plan.rounds)),
+            run.verdicts.as_ref().map(json).transpose()?
         ],
     )?;
     Ok(())
@@ -305,8 +307,8 @@ fn insert_run(
     transaction.execute(
         "INSERT INTO runs
              (id, name, started_unix_ms, ended_unix_ms, state, cells, rounds, imported, plan,
-              planned)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+              planned, verdicts)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         params![
             id.0.as_bytes(),
             run.plan.name,
@@ -317,7 +319,8 @@ fn insert_run(
             run.rounds.unwrap_or(run.plan.rounds),
             imported(&run.plan),
             checked("the plan", &run.plan)?,
-            run.plan.trials(run.rounds.unwrap_or(run.plan.rounds))
+            run.plan.trials(run.rounds.unwrap_or(run.plan.rounds)),
+            run.verdicts.as_ref().map(json).transpose()?
         ],
     )?;
     Ok(transaction.last_insert_rowid())

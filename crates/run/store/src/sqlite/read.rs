@@ -18,7 +18,7 @@ use crate::error::OperationError;
 use crate::rebuild::PartsRebuilder;
 
 const RUN_COLUMNS: &str = "
-    alias, id, name, started_unix_ms, ended_unix_ms, state, owner, cells, rounds, imported,
+    alias, id, name, started_unix_ms, ended_unix_ms, state, owner, cells, rounds, imported, verdicts,
     coalesce(planned, cells * rounds) AS planned,
     (SELECT count(DISTINCT round * cells + cell) FROM trials
         WHERE run = alias AND trials.state = 'completed') AS completed,
@@ -234,6 +234,10 @@ fn run_summary(liveness: &Liveness, row: &Row<'_>) -> Result<RunSummary, Operati
             Some(totals) => parse(row, "totals", &totals)?,
             None => Vec::new(),
         },
+        verdicts: match row.get::<_, Option<String>>("verdicts")? {
+            Some(verdicts) => Some(parse(row, "verdicts", &verdicts)?),
+            None => None,
+        },
         damaged: None,
     })
 }
@@ -258,6 +262,7 @@ fn damaged_run(row: &Row<'_>, error: &rusqlite::Error) -> RunSummary {
         imported: 0,
         host: None,
         totals: Vec::new(),
+        verdicts: None,
         damaged: Some(error.to_string()),
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 
 use iodyno_model::{
     CommandRun, Environment, Frame, KnownTarget, Part, Plan, Run, RunId, RunState, RunSummary,
-    Telemetry, TelemetryBatch, Trial, TrialKey,
+    Telemetry, TelemetryBatch, Trial, TrialKey, VerdictCounts,
 };
 use iodyno_secrets::masked;
 use rusqlite::{OptionalExtension, Transaction, named_params, params};
@@ -97,7 +97,8 @@ impl Store for SqliteStore {
         let handle = self.writing("resuming a run", Survives::PowerCut, |transaction| {
             let alias = Liveness::of(self)?.refuse_live(transaction, run)?;
             transaction.execute(
-                "UPDATE runs SET owner = ?2, state = NULL, ended_unix_ms = NULL WHERE alias = ?1",
+                "UPDATE runs SET owner = ?2, state = NULL, ended_unix_ms = NULL, verdicts = NULL
+                 WHERE alias = ?1",
                 params![alias, owner],
             )?;
             Ok(RunHandle { id: run, alias })
@@ -363,6 +364,17 @@ impl Store for SqliteStore {
             let changed = transaction.execute(
                 "UPDATE runs SET state = ?2, ended_unix_ms = ?3 WHERE id = ?1 AND owner = ?4",
                 params![run.0.as_bytes(), word(&state)?, ended_unix_ms, owner],
+            )?;
+            not_of_others(run, changed)
+        })
+    }
+
+    fn set_verdicts(&self, run: RunId, verdicts: &VerdictCounts) -> Result<(), StoreError> {
+        let owner = owner(self)?;
+        self.writing("storing verdicts", Survives::Kill, |transaction| {
+            let changed = transaction.execute(
+                "UPDATE runs SET verdicts = ?2 WHERE id = ?1 AND owner = ?3",
+                params![run.0.as_bytes(), json(verdicts)?, owner],
             )?;
             not_of_others(run, changed)
         })
