@@ -125,6 +125,11 @@ pub(crate) fn plan(
         let hint = "set `target = \"virtiofs on FOLDER\"` and `virtiofs.server` in a configuration";
         faults.push(Diagnostic::error(message).hint(hint));
     }
+    if !args.command.is_empty() {
+        let message = "`--command` cannot be given with an experiment";
+        let hint = "add a workload to it: `[workload.NAME]` with `command = \"…\"`";
+        faults.push(Diagnostic::error(message).hint(hint));
+    }
     let mut flags = with_settings(args.experiment.clone(), &mut experiment);
     let paths = with_targets(&mut experiment, &flags, &args.only, context, &mut faults)?;
     if !args.only.is_empty() {

@@ -30,6 +30,7 @@ mod schedule;
 mod screen;
 mod selection;
 mod servers;
+mod shell_commands;
 mod signals;
 mod targets;
 mod terminal;

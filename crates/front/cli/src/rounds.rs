@@ -356,6 +356,10 @@ fn unknown_metric(setting: &Setting, name: &str, plan: &Plan) -> Option<Diagnost
     if name == Metric::EVERY {
         return None;
     }
+    let mut printed = plan.workloads.iter().flat_map(Workload::output_metrics);
+    if printed.any(|metric| metric.name == name) {
+        return None;
+    }
     if !Metric::is_own(name) {
         return Some(not_a_metric(setting, name));
     }

@@ -490,7 +490,13 @@ pub(crate) const WORKLOAD: &[Key] = &[
     key("fio", Kind::Fio, "A job file of fio, several, or the options of one job."),
     key("fs", Kind::FileOperations, "File operations: a name of `iodyno fs list` or a TOML file, several, a table with `names` and options, or the steps."),
     key("fileio", Kind::Scalars, "Options of sysbench fileio, without `--`: `file-test-mode = \"rndrw\"`."),
-    key("primary", TEXT, "The metric that decides.").default("depends on the work"),
+    key("command", TEXT, "A shell command; its time is the op's. It runs in a new, empty folder on each configuration."),
+    key("prepare", TEXT, "A command that runs there once before each trial, without being timed."),
+    key("cleanup", TEXT, "A command that runs there once after each trial, also if the trial failed."),
+    key("repeat", Kind::Count(1, u32::MAX as u64), "Number of executions of the command in a trial; with `duration`, the maximum.").default("1, with `duration` any"),
+    key("may_fail", Kind::Switch, "An exit status other than 0 is a result, the metric `exit_status`, instead of an error.").default("`false`"),
+    key("metric", Kind::Named(OUTPUT), "A number in the output of the command, under this name."),
+    key("primary", TEXT, "The metric that decides.").default("depends on the work; of a command, its first `metric`, or else its time"),
     key("duration", Kind::Time(SHORTEST), "Measured time of a trial.").default("that of the work"),
     key("rounds", Kind::Count(1, MAX_ROUNDS), "Number of rounds in which it runs, at most that of the experiment.").default("all"),
     key("stop", Kind::Percent, "It no longer runs once its intervals are at most this wide."),
@@ -501,6 +507,15 @@ pub(crate) const WORKLOAD: &[Key] = &[
     key("only", Kind::Texts, "The configurations that it runs on.").default("all"),
     key("nodes", Kind::Texts, "The nodes that it runs on.").default("all with jobs"),
     MATRIX[0], MATRIX[1], MATRIX[2],
+];
+
+/// The keys of `metric.NAME` of a workload.
+#[rustfmt::skip]
+pub(crate) const OUTPUT: &[Key] = &[
+    key("regex", TEXT, "A regular expression: the number is its first group, or else the whole match. The last match counts, in standard output or else in standard error."),
+    key("json", TEXT, "A JSON pointer into standard output: `/jobs/0/iops`."),
+    key("unit", TEXT, "Unit of the number, such as `\"ms\"`, `\"MB/s\"` or `\"/s\"`.").default("none"),
+    key("better", Kind::Words(&["more", "less"]), "Which values are better."),
 ];
 
 const SEARCH: &[Key] = &[

@@ -6,6 +6,7 @@
 //! [`iodyno_fio::Host`] alone.
 
 mod check;
+mod command;
 pub mod document;
 pub mod fileops;
 mod keys;
@@ -25,6 +26,7 @@ use std::collections::BTreeMap;
 use iodyno_model::{ClosingTable, Configuration, Diagnostic, Fresh, Place, PlannedNode, Workload};
 use iodyno_units::Nanos;
 
+pub use command::workload as command_workload;
 pub use page::{keys, reference_markdown};
 pub use read::{Context, is_experiment, read, table_file};
 pub use ready::{READY_MADE, ReadyMade};

@@ -24,9 +24,9 @@ fn part(title: impl Into<String>, prefix: impl Into<String>, keys: &'static [Key
     }
 }
 
-/// The part of a key whose value is a table; `of`: to what it belongs.
+/// The part of a key whose value is a table, or tables by name; `of`: to what it belongs.
 fn inner(key: &'static Key, of: &str, prefix: &str) -> Option<Part> {
-    let (Kind::Table(keys) | Kind::Layer(_, keys)) = key.kind else {
+    let (Kind::Table(keys) | Kind::Layer(_, keys) | Kind::Named(keys)) = key.kind else {
         return None;
     };
     Some(Part {

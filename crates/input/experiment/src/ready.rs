@@ -28,6 +28,7 @@ pub static READY_MADE: &[ReadyMade] = ready_made! {
     "disk", fits true;
     "quickstart", fits true;
     "zfs-vs-ext4", fits false;
+    "postgres-wal", fits false;
     "zvol-vs-file", fits false;
     "four-guests", fits false;
     "sysbench-on-a-pool", fits false;

@@ -14,9 +14,10 @@ use iodyno_model::{
 use iodyno_units::Nanos;
 
 use crate::check::{Keyed, scalars};
+use crate::command;
 
 /// The languages of a workload's work; exactly one is given.
-pub(crate) const TOOLS: [&str; 3] = ["fio", "fs", "fileio"];
+pub(crate) const TOOLS: [&str; 4] = ["fio", "fs", "fileio", "command"];
 
 /// Whether an axis with this name sets an option of the tool.
 pub(crate) fn is_option(tool: &str, name: &str) -> bool {
@@ -24,6 +25,7 @@ pub(crate) fn is_option(tool: &str, name: &str) -> bool {
     match tool {
         "fio" => iodyno_fio::option_names().any(|known| known == name),
         "fs" => crate::fileops::SETTINGS.contains(&dashed.as_str()),
+        "command" => false,
         _ => iodyno_sysbench::option_names().any(|known| known == dashed),
     }
 }
@@ -32,7 +34,7 @@ pub(crate) fn is_option(tool: &str, name: &str) -> bool {
 pub(crate) fn ignored_option(tool: &str, name: &str) -> Option<&'static str> {
     match tool {
         "fio" => iodyno_fio::ignored_option(name),
-        "fs" => None,
+        "fs" | "command" => None,
         _ => iodyno_sysbench::ignored_option(&name.replace('_', "-")),
     }
 }
@@ -63,6 +65,13 @@ impl Reader<'_, '_> {
         match tool {
             "fio" => self.fio(job, node, keyed),
             "fs" => self.file_operations(job, node, keyed),
+            "command" => {
+                let workload = command::read(job, self.duration, keyed, self.report);
+                workload
+                    .map(|workload| (None, workload))
+                    .into_iter()
+                    .collect()
+            }
             _ => self.fileio(node, keyed).into_iter().collect(),
         }
     }

@@ -590,7 +590,7 @@ prop_compose! {
         job.work = Work::FileOperations(Operations {
             about: about.clone(),
             sets: sizes.into_iter().enumerate().map(set).collect(),
-            cycle, own_folders, drain, writing, fio: None,
+            cycle, own_folders, drain, writing, fio: None, command: None,
         });
         job.end.runtime = Some(runtime);
         job.end.ops = ops;

@@ -27,6 +27,7 @@ mod priorities;
 mod shared;
 mod shared_files;
 mod shared_zones;
+pub mod shell;
 mod spec;
 pub mod stream;
 mod support;

@@ -85,6 +85,7 @@ impl Course {
             verify_reads: None,
             stuck: false,
             written: None,
+            command: None,
             engine,
             stamp_window: (0, 0),
         }
@@ -231,7 +232,8 @@ pub(crate) fn carry_out<W: CloneWork>(
     })
 }
 
-fn used(before: Usage, after: Usage) -> CpuUse {
+/// The difference of two readings.
+pub(crate) fn used(before: Usage, after: Usage) -> CpuUse {
     CpuUse {
         user_ns: after.user_ns - before.user_ns,
         system_ns: after.system_ns - before.system_ns,

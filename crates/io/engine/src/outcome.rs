@@ -3,8 +3,8 @@
 use std::fmt::Display;
 
 use iodyno_model::{
-    CpuUse, DepthUse, DirectionResult, EndedBy, EngineUsed, ErrorCount, MissedOps, Step,
-    VerifyResult,
+    CommandResult, CpuUse, DepthUse, DirectionResult, EndedBy, EngineUsed, ErrorCount, MissedOps,
+    Step, VerifyResult,
 };
 use iodyno_sys::BackendError;
 
@@ -86,6 +86,8 @@ pub struct CloneOutcome {
     pub stuck: bool,
     /// The last write to each unit; `None` if blocks have no headers, or if it is unknown.
     pub written: Option<WrittenBlocks>,
+    /// The executions of its command, if it has one.
+    pub command: Option<CommandResult>,
     /// The backend.
     pub engine: EngineUsed,
     /// p50 and p99 of the maximum delay between a completion and its detection, ns.

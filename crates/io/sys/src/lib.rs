@@ -23,6 +23,7 @@ pub mod memory;
 pub mod nbd;
 mod null;
 mod posix_aio;
+pub mod process;
 mod result;
 mod sim;
 pub mod socket;

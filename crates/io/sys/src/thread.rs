@@ -42,15 +42,23 @@ pub fn quick_thread_usage() -> Usage {
         libc::getrusage(libc::RUSAGE_THREAD, &raw mut raw);
         raw
     };
-    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
-    Usage {
-        user_ns: ns(raw.ru_utime),
-        system_ns: ns(raw.ru_stime),
-        voluntary: raw.ru_nvcsw as u64,
-        involuntary: raw.ru_nivcsw as u64,
-        minor_faults: raw.ru_minflt as u64,
-        major_faults: raw.ru_majflt as u64,
-        run_delay_ns: None,
+    Usage::of(&raw)
+}
+
+impl Usage {
+    /// Without `run_delay_ns`.
+    pub(crate) fn of(raw: &libc::rusage) -> Usage {
+        let ns =
+            |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+        Usage {
+            user_ns: ns(raw.ru_utime),
+            system_ns: ns(raw.ru_stime),
+            voluntary: raw.ru_nvcsw as u64,
+            involuntary: raw.ru_nivcsw as u64,
+            minor_faults: raw.ru_minflt as u64,
+            major_faults: raw.ru_majflt as u64,
+            run_delay_ns: None,
+        }
     }
 }
 

@@ -52,7 +52,11 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
             .collect(),
         false => Vec::new(),
     };
-    let series = series(workload, trial);
+    // A command that takes seconds counts in the second in which it ends.
+    let series = match clones.iter().any(|clone| clone.command.is_some()) {
+        true => Vec::new(),
+        false => series(workload, trial),
+    };
     let common = common(workload, trial);
     let by_frames = stalls::by_frames(workload, trial);
     // Several levels that the plan asks for are not a property of the storage, and neither are the seconds without a

@@ -163,6 +163,7 @@ pub fn clone(job: u32, clone: u32, directions: Vec<DirectionResult>) -> CloneRes
         in_flight: Vec::new(),
         missed: Vec::new(),
         steady: None,
+        command: None,
     }
 }
 

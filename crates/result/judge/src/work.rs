@@ -171,13 +171,17 @@ fn has_untimed_work(workload: &Workload) -> bool {
 
 /// The primary metric of a workload of file operations, which must not depend on what its trials measure: the
 /// completion of a fixed amount of work, the response latency of work at a requested rate, and otherwise the rate of
-/// cycles, or the op time if cycles do untimed work. `None` for other work: its trials' own data select one.
+/// cycles, or the op time if cycles do untimed work; of commands, the first value that they print, or the time. `None` for other work: its trials' own data select one.
 pub fn planned_metric(workload: &Workload) -> Option<Metric> {
     if !all_operations(workload) {
         return None;
     }
     let untimed = has_untimed_work(workload);
     let jobs = || workload.jobs.iter();
+    if jobs().all(|job| job.work.command().is_some()) {
+        let printed = workload.output_metrics().next().cloned();
+        return Some(printed.unwrap_or_else(|| Metric::time("op.mean")));
+    }
     Some(if jobs().all(|job| job.end.runtime.is_none()) && !untimed {
         Metric::time(Metric::COMPLETION)
     } else if jobs().all(Job::scheduled) {

@@ -2,8 +2,8 @@
 //! them.
 
 use iodyno_model::{
-    CloneResult, Direction, DirectionResult, EndedBy, GroupSummary, Operations, Row, Step, Summary,
-    Trial, Workload,
+    CloneResult, CommandResult, Direction, DirectionResult, EndedBy, GroupSummary, Operations, Row,
+    ShellCommand, Step, Summary, Trial, Workload,
 };
 use iodyno_units::{Bytes, Nanos, Rate, counted, significant};
 
@@ -42,11 +42,25 @@ pub(crate) fn of<'a>(workload: &'a Workload, group: &'a GroupSummary) -> Option<
     })
 }
 
+/// The commands of a group with the results of each clone.
+pub(crate) fn commands<'a>(
+    workload: &'a Workload,
+    group: &'a GroupSummary,
+    trial: &'a Trial,
+) -> impl Iterator<Item = (&'a ShellCommand, &'a CommandResult)> {
+    let clones = trial.parts.iter().flat_map(|part| &part.clones);
+    let clones = clones.filter(|clone| group.jobs.contains(&clone.job));
+    clones.filter_map(|clone| {
+        let job = workload.jobs.get(clone.job as usize)?;
+        Some((job.work.command()?, clone.command.as_ref()?))
+    })
+}
+
 impl Cycles<'_> {
     /// `op 1.23 ms of 4.56 ms a cycle; not timed: write 3.1 ms, create 12 µs`; empty without ops.
     pub(crate) fn times(&self, trial: &Trial) -> String {
         let ops = self.op.result.ops;
-        if ops == 0 {
+        if ops == 0 || self.operations.command.is_some() {
             return String::new();
         }
         let op = self.op.result.service.mean_ns();

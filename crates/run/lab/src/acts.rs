@@ -13,8 +13,8 @@ use iodyno_model::printable::shell_word;
 use iodyno_model::{
     Blocks, Configuration, DmTarget, Engine, Files, FioOperations, FolderServer, IoPriority, Job,
     Layer, MdLayer, MirrorLayer, NfsLayer, Operations, Pinning, Placement, Plan, PlannedNode,
-    Provision, Replay, Sampling, Settling, SharedFiles, Target, VdevGroup, Verify, VmDisk, VmImage,
-    VmLayer, Work, Workload, ZfsLayer,
+    Provision, Replay, Sampling, Settling, SharedFiles, ShellCommand, Target, VdevGroup, Verify,
+    VmDisk, VmImage, VmLayer, Work, Workload, ZfsLayer,
 };
 
 /// The kind of an [`Act`].
@@ -512,7 +512,11 @@ impl Found {
                     drain: _,
                     writing: _,
                     fio,
+                    command,
                 } = operations;
+                if let Some(command) = command {
+                    self.command(command);
+                }
                 if let Some(fio) = fio {
                     let FioOperations {
                         engine: _,
@@ -545,6 +549,19 @@ impl Found {
                 engine_of(engine);
             }
         }
+    }
+
+    fn command(&mut self, command: &ShellCommand) {
+        let ShellCommand {
+            run,
+            prepare,
+            cleanup,
+            metrics: _,
+            may_fail: _,
+        } = command;
+        self.add(ActKind::Runs, "command", run.as_str());
+        self.each(ActKind::Runs, "prepare", prepare);
+        self.each(ActKind::Runs, "cleanup", cleanup);
     }
 
     /// Priorities of its threads.

@@ -271,6 +271,7 @@ mod tests {
                     direction: Direction::Write,
                     bytes: 0,
                 }),
+                command: None,
             });
             job
         };

@@ -170,6 +170,7 @@ mod tests {
             drain: false,
             writing: Default::default(),
             fio: None,
+            command: None,
         });
         assert_eq!(paths(&plan), ["/home/ada"]);
     }

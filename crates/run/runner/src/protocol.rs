@@ -668,6 +668,7 @@ mod tests {
             drain: false,
             writing: Default::default(),
             fio: None,
+            command: None,
         });
         let mut plan = plan("/", jobs.to_vec());
         plan.sampling.processes = vec!["server".to_owned()];

@@ -304,6 +304,7 @@ impl JobSum {
             in_flight: Vec::new(),
             missed: Vec::new(),
             steady: None,
+            command: None,
         }
     }
 }

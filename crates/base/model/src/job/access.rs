@@ -49,6 +49,8 @@ named! {
         Truncate = "truncate",
         /// fallocate.
         Fallocate = "fallocate",
+        /// Execution of a command.
+        Run = "run",
     }
 }
 

@@ -34,8 +34,8 @@ pub use export::{ExportServer, ExportUri, url_scheme};
 pub use files::{Amount, Fallocate, FileAdvice, FileService, Files};
 pub use logs::{LeftOut, Logs};
 pub use operations::{
-    Action, CycleStep, FileSet, FioOperations, Needs, Operations, OperationsFault, PickOrder,
-    Subject, Writing,
+    Action, CycleStep, FileSet, FioOperations, Needs, Operations, OperationsFault, OutputMetric,
+    OutputSource, PickOrder, ShellCommand, Subject, Writing,
 };
 pub use pacing::{Arrival, DirectionRate, Flow, LatencyTarget, Pacing, ThinkTime};
 pub use placement::{MemoryPolicy, Placement};

@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Direction;
 
+mod command;
 mod faults;
 
+pub use command::{OutputMetric, OutputSource, ShellCommand};
 pub use faults::OperationsFault;
 
 /// A workload of file operations in a folder that the trial creates in its target and removes at its end.
@@ -35,6 +37,9 @@ pub struct Operations {
     /// What a job of one of fio's file engines adds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fio: Option<FioOperations>,
+    /// What the step [`Action::Run`] runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<ShellCommand>,
 }
 
 /// How a workload writes data. This affects how files are laid out and cached, and therefore how long it takes to
@@ -221,6 +226,8 @@ pub enum Action {
         /// Number of bytes.
         bytes: u64,
     },
+    /// Runs [`Operations::command`].
+    Run,
 }
 
 impl Action {
@@ -242,6 +249,7 @@ impl Action {
             Action::Readdir => Direction::Readdir,
             Action::Truncate { .. } => Direction::Truncate,
             Action::Fallocate { .. } => Direction::Fallocate,
+            Action::Run => Direction::Run,
         }
     }
 }
@@ -458,6 +466,7 @@ mod tests {
                 drain: false,
                 writing: Default::default(),
                 fio: None,
+                command: None,
             };
             let needs = operations.needs(clones);
             let found = (
@@ -512,6 +521,7 @@ mod tests {
             drain: false,
             writing: Default::default(),
             fio: None,
+            command: None,
         };
         let directions = operations.directions();
         assert_eq!(
@@ -545,6 +555,7 @@ mod tests {
                 drain: false,
                 writing,
                 fio: None,
+                command: None,
             };
             operations.writing_in_words()
         };
@@ -606,6 +617,7 @@ mod tests {
                 drain: false,
                 writing: Writing::default(),
                 fio: None,
+                command: None,
             };
             let found = operations.cycles_until_empty(clones);
             assert_eq!(found, expected, "{operations:?} {clones}");
@@ -647,6 +659,7 @@ mod tests {
                 drain: false,
                 writing: Default::default(),
                 fio: None,
+                command: None,
             };
             assert_eq!(operations.has_untimed_work(), expected, "{operations:?}");
         }

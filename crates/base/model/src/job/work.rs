@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Access, Blocks, Direction, Engine, EngineKind, Operations, Replay, SharedFiles, SimClock,
+    Access, Blocks, Direction, Engine, EngineKind, Operations, Replay, SharedFiles, ShellCommand,
+    SimClock,
 };
 
 /// The work of a job. Settings that apply to one kind of work only are fields of that kind.
@@ -59,8 +60,14 @@ impl Work {
 
     /// The engine's name, as results show it.
     pub fn engine_name(&self) -> &'static str {
-        self.engine()
-            .map_or("file operations", |engine| engine.kind.name())
+        match self {
+            Work::FileOperations(Operations {
+                command: Some(_), ..
+            }) => "command",
+            _ => self
+                .engine()
+                .map_or("file operations", |engine| engine.kind.name()),
+        }
     }
 
     /// Maximum number of ops in flight per clone.
@@ -111,6 +118,11 @@ impl Work {
             Work::FileOperations(operations) => Some(operations),
             _ => None,
         }
+    }
+
+    /// The command that it runs, if it runs one.
+    pub fn command(&self) -> Option<&ShellCommand> {
+        self.file_operations()?.command.as_ref()
     }
 
     /// Mutable access to [`Work::file_operations`].

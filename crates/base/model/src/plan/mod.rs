@@ -296,6 +296,7 @@ mod tests {
             drain: false,
             writing: Default::default(),
             fio: None,
+            command: None,
         };
         assert!(!in_virtual_time(vec![Job {
             work: Work::FileOperations(operations),

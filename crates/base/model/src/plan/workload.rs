@@ -135,6 +135,12 @@ impl Workload {
         issued.any(|direction| direction.name() == op)
     }
 
+    /// The metrics that its jobs read from the output of commands.
+    pub fn output_metrics(&self) -> impl Iterator<Item = &Metric> {
+        let commands = self.jobs.iter().filter_map(|job| job.work.command());
+        commands.flat_map(|command| command.metrics.iter().map(|it| &it.metric))
+    }
+
     /// Whether any of its jobs uses a simulated device: its figures are not those of real storage.
     pub fn simulated(&self) -> bool {
         let mut engines = self.jobs.iter().filter_map(|job| job.work.engine());

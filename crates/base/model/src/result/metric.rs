@@ -66,6 +66,9 @@ impl Metric {
     /// Cores that all processes under test kept busy.
     pub const SERVER_CORES: &'static str = "server_cores";
 
+    /// The largest exit status of a command whose failure is a result.
+    pub const EXIT_STATUS: &'static str = "exit_status";
+
     /// Requests to the legs of mirrors by commands that contained them; 1: none were merged.
     pub const REQUESTS_PER_COMMAND: &'static str = "requests_per_command";
 
@@ -78,7 +81,8 @@ impl Metric {
                                operations also setup, drain, loop.iops, loop.bandwidth, ops_from_mean, op with .iops, \
                                .mean, .min, .max, .p50, .p99, …, and steps (create, unlink, sync_folder, …) \
                                with .mean, .max, .p50, .p99, …; of fileio also op with .mean, .min, .max, \
-                               .p95, …; of processes named with --sample server_cpu_per_op, server_cores; of mirrors requests_per_command";
+                               .p95, …; of processes named with --sample server_cpu_per_op, server_cores; of mirrors requests_per_command; \
+                               of commands exit_status and the names in `metric`";
 
     /// Whether a trial of iodyno can have a metric of this name, to detect typing errors before a long run. A
     /// particular trial may lack it: a job that never writes has no `write.iops`, and a percentile may be withheld.
@@ -96,6 +100,7 @@ impl Metric {
             Metric::SERVER_CPU_PER_OP,
             Metric::SERVER_CORES,
             Metric::REQUESTS_PER_COMMAND,
+            Metric::EXIT_STATUS,
         ];
         if whole.contains(&name) {
             return true;

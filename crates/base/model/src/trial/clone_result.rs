@@ -28,7 +28,7 @@ pub enum EndedBy {
     NotStarted,
 }
 
-/// CPU time of a clone's thread in the measured time.
+/// CPU time of a clone's thread, and of the commands that it ran, in the measured time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CpuUse {
     /// In user mode, ns.
@@ -47,6 +47,18 @@ pub struct CpuUse {
     /// unknown.
     #[serde(default)]
     pub run_delay_ns: Option<u64>,
+}
+
+impl CpuUse {
+    /// Adds what a child process used.
+    pub fn add(&mut self, child: &CpuUse) {
+        self.user_ns += child.user_ns;
+        self.system_ns += child.system_ns;
+        self.voluntary += child.voluntary;
+        self.involuntary += child.involuntary;
+        self.minor_faults += child.minor_faults;
+        self.major_faults += child.major_faults;
+    }
 }
 
 /// Number of ops in flight at each submission, and batch sizes.
@@ -144,6 +156,22 @@ pub struct CloneResult {
     /// Whether it became steady, if its job ends then. With group reporting, that of the group, in its first clone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<SteadyResult>,
+    /// The executions of its command, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<CommandResult>,
+}
+
+/// The executions of a clone's command in the measured time.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct CommandResult {
+    /// Number of executions with an exit status other than 0.
+    pub failed: u64,
+    /// The largest exit status; 128 + N for signal N.
+    pub exit_status: i32,
+    /// For each metric of its output, in the order of the plan: the mean over the executions.
+    pub values: Vec<f64>,
+    /// The last part of the output of the last execution: standard output, then standard error.
+    pub output: String,
 }
 
 impl CloneResult {

@@ -19,7 +19,8 @@ mod verify_result;
 pub use behaviour::{Behaviour, Course, Regime};
 pub use clock::{ClockOffset, ClockRate};
 pub use clone_result::{
-    CloneResult, CpuUse, DepthUse, EndedBy, EngineUsed, ErrorCount, MissedOps, OpInFlight,
+    CloneResult, CommandResult, CpuUse, DepthUse, EndedBy, EngineUsed, ErrorCount, MissedOps,
+    OpInFlight,
 };
 pub use direction_result::{DirectionResult, RunningStats, SampleStats};
 pub use environment::{

@@ -35,6 +35,8 @@ Examples:
   iodyno run randread --on /data --server old='virtiofsd --socket-path={socket} --shared-dir={folder}' \
       --server new='iodyno serve fs {folder} --socket {socket}'
                                           Compare two virtio-fs servers of a folder
+  iodyno run --command 'tar xf /tmp/linux.tar' --on ext4=/mnt/e --on xfs=/mnt/x
+                                          Compare the time of a command in two folders
   iodyno run --resume last                Continue an interrupted run
   iodyno run --resume last --experiment e.toml
                                           Continue an imported run, with the commands and paths of this file
@@ -48,7 +50,7 @@ that is mounted, used as swap, or part of an array, pool or mapping is never wri
 pub(crate) struct RunArgs {
     /// Job files in fio's format, names from `iodyno fs list`, file-operation workloads in TOML, or one experiment: a
     /// name from `iodyno experiments`, or a file in TOML.
-    #[arg(required_unless_present = "resume", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(required_unless_present_any = ["resume", "command"], value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
 
     /// Continue this interrupted run in the same order and with the same settings. Failed trials are
@@ -79,6 +81,21 @@ pub(crate) struct RunArgs {
     /// `--resume`, only these trials run now.
     #[arg(long = "where", value_name = "DIMENSION=PATTERN")]
     pub(crate) only: Vec<String>,
+
+    /// Measure this shell command; repeat to compare several.
+    ///
+    /// It runs once in each trial, in a new folder within that of `--on` [default: the current one], which is removed
+    /// afterwards. Its time decides, as the metric `op.mean`. An experiment can also read numbers from its output.
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["resume", "server"])]
+    pub(crate) command: Vec<String>,
+
+    /// Run this command in that folder before each trial of `--command`, without being timed.
+    #[arg(long, value_name = "COMMAND", requires = "command")]
+    pub(crate) prepare: Option<String>,
+
+    /// Run this command in that folder after each trial of `--command`, also if the trial failed.
+    #[arg(long, value_name = "COMMAND", requires = "command")]
+    pub(crate) cleanup: Option<String>,
 
     /// Measure this virtio-fs server of a folder; repeat to compare several.
     ///

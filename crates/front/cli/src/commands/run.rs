@@ -30,6 +30,7 @@ use crate::schedule::schedule;
 use crate::screen::write_out;
 use crate::selection::{part, select, selected_cells};
 use crate::servers::{no_clients, servers};
+use crate::shell_commands::shell_commands;
 use crate::targets::{FoundPaths, foresee, obstacles};
 use crate::trials::{Drawn, has_figures};
 use crate::vm_nodes::{self, on_guests};
@@ -272,10 +273,11 @@ fn plan(
     let folder = working_folder()?;
     let experiment = &args.experiment;
     let (mut settings, mut faults) = settings(&args.settings);
-    let built_in = args.files.iter().all(|file| named_job(file).is_some());
+    let built_in =
+        args.command.is_empty() && args.files.iter().all(|file| named_job(file).is_some());
     let here = [OsString::from("here=.")];
     let on = match experiment.on.as_slice() {
-        [] if built_in => &here,
+        [] if built_in || args.files.is_empty() => &here,
         on => on,
     };
     let (nodes, paths, found) = if vm_nodes::any(&nodes) {
@@ -309,6 +311,10 @@ fn plan(
     }
     let (mut workloads, found) = read_all(&args.files, &settings, Overrides::default());
     faults.extend(found);
+    match shell_commands(args) {
+        Ok(commands) => workloads.extend(commands),
+        Err(found) => faults.extend(found),
+    }
     if !args.server.is_empty() {
         faults.extend(no_clients(&workloads, &configurations));
     }

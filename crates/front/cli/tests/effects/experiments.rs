@@ -60,6 +60,13 @@ macro_rules! one { ($($more:literal)?) => { concat!("configuration.c.target = '.
 /// A workload that reads a file.
 macro_rules! real { ($($more:literal)?) => { concat!("workload.a.fio = {rw='read',bs='4k',size='16k'}\n", $($more)?) }; }
 
+/// A command that prints `75`.
+macro_rules! command {
+    () => {
+        "configuration.c.target = '.'\nworkload.a.command = 'echo 75'"
+    };
+}
+
 /// A queue with one server, whose mean service time is 1 ms.
 macro_rules! search { () => { "seed = 3\nconfiguration.c.target = '.'\nworkload.a.fio = {ioengine='sim',rw='randread',bs='4k',size='16m',sim_latency='exponential:1ms',sim_servers=1,time_based=1,iodepth=16}\nworkload.a.duration = '2s'" }; }
 /// A workload that reads until it is stopped.
@@ -134,6 +141,15 @@ const WORKLOAD: &[Case] = &[
     case("workload.fio", TRIALS, "configuration.c.target = '.'", &[("workload.a.fio = 'a.fio'", "0:a@c(2)"), ("workload.a.fio = ['a.fio', 'b.fio']\nseed = 1", "0:a@c(2) 0:b@c(4)"), ("workload.a.fio = {ioengine='sim',size='8k'}", "0:a@c(2)")]).after(jobs),
     case("workload.fs", TRIALS, "configuration.c.target = '.'\nseed = 1", &[("workload.a.fs = {names='create_empty', max-ops=3}", "0:a@c(3)"), ("workload.a.fs = {max-ops=5, cycle=[{op='statfs',timed=true}]}", "0:a@c(5)")]),
     case("workload.fileio", TRIALS, "configuration.c.target = '.'", &[("workload.a.fileio = {file-test-mode='seqrd',file-num=2,file-total-size='32K',file-block-size=4096,events=3,time=0}", "0:a@c(3)"), ("workload.a.fileio = {file-test-mode='seqrd',file-num=2,file-total-size='32K',file-block-size=4096,events=5,time=0}", "0:a@c(5)")]),
+    case("workload.command", LEFT, "configuration.c.target = '.'", &[("workload.a.command = 'touch ../../x'", "x"), ("workload.a.command = 'touch ../../y'", "y")]),
+    case("workload.prepare", LEFT, command!(), &[("", ""), ("workload.a.prepare = 'touch ../../made'", "made")]),
+    case("workload.cleanup", LEFT, command!(), &[("", ""), ("workload.a.cleanup = 'touch ../../made'", "made")]),
+    case("workload.repeat", TRIALS, command!(), &[("", "0:a@c(1)"), ("workload.a.repeat = 3", "0:a@c(3)")]),
+    case("workload.may_fail", CODE, "configuration.c.target = '.'\nworkload.a.command = 'false'", &[("", "4"), ("workload.a.may_fail = true", "0")]),
+    case("metric.regex", PRINTED, command!(), &[("workload.a.metric.m = {regex='[0-9]$',better='less'}", "5 lower"), ("workload.a.metric.m = {regex='[0-9]+',better='less'}", "75 lower")]),
+    case("metric.json", PRINTED, "configuration.c.target = '.'\nworkload.a.command = 'echo [3,4]'", &[("workload.a.metric.m = {json='/0',better='less'}", "3 lower"), ("workload.a.metric.m = {json='/1',better='less'}", "4 lower")]),
+    case("metric.unit", PRINTED, command!(), &[("workload.a.metric.m = {regex='7',better='less'}", "7 lower"), ("workload.a.metric.m = {regex='7',better='less',unit='us'}", "7000 ns lower")]),
+    case("metric.better", PRINTED, command!(), &[("workload.a.metric.m = {regex='7',better='less'}", "7 lower"), ("workload.a.metric.m = {regex='7',better='more'}", "7 higher")]),
     case("workload.primary", COMPARED, two!("rounds = 6"), &[("", "workload with a: completion: b different_but_small;"), ("workload.a.primary = 'read.mean'\nworkload.b.primary = 'read.mean'", "workload with a: read.mean: b different_but_small;")]),
     case("workload.duration", TIME, one!(), &[("", "4 ops in 4 ms"), ("workload.a.duration = '2s'", "2000 ops in 2000 ms")]),
     case("workload.rounds", TRIALS, two!("rounds = 3\nseed = 1"), &[("", "0:a@c(4) 0:b@c(4) 1:a@c(4) 1:b@c(4) 2:a@c(4) 2:b@c(4)"), ("workload.b.rounds = 1", "0:a@c(4) 0:b@c(4) 1:a@c(4) 2:a@c(4)")]),
@@ -226,6 +242,18 @@ const TRIALS: Look = Look::output("trials", |run| {
         false => joined(shown),
     }
 });
+
+/// The value of the first metric that a command printed.
+const PRINTED: Look = Look::output("trials", |run| {
+    let value = run.value("/trials/0/groups/0/operations/executed/0/values/0");
+    let words = ["value", "unit", "better"].map(|key| match &value[key] {
+        Value::Number(number) => number.as_f64().unwrap_or(0.0).to_string(),
+        other => word(other),
+    });
+    joined(words.into_iter().filter(|word| !word.is_empty()))
+});
+
+const CODE: Look = Look::output("exit code", |run| run.done.code.to_string());
 
 const COUNT: Look = Look::output("trials", |run| match array(run, "/trials").len() {
     0 => run.fault(),

@@ -5,6 +5,7 @@
 mod built_in;
 mod bundles;
 mod check;
+mod commands;
 mod docs;
 mod engines;
 mod equal_sides;

@@ -71,4 +71,5 @@ static NOTHING: Operations = Operations {
         threads: None,
     },
     fio: None,
+    command: None,
 };

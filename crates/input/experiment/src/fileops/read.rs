@@ -73,6 +73,7 @@ pub fn read_table(name: &str, file: &Section<'_>, report: &mut Report<'_>) -> Op
         own_folders: folders(file, report),
         writing: writing(file, report),
         fio: None,
+        command: None,
     };
     let job = job(&name, operations, file, report);
     if !(report.broken || places.incomplete) {

@@ -29,6 +29,8 @@ pub(super) struct File<'c, 'r, 't> {
     pub(super) report: &'r mut Report<'t>,
     /// The parameters.
     pub(super) variables: Variables,
+    /// The metrics that commands of the text print.
+    pub(super) printed: Vec<String>,
     /// As in [`Experiment::places`].
     pub(super) places: BTreeMap<String, Place>,
 }

@@ -17,6 +17,8 @@ pub(super) fn is_metric_or_figure(name: &str) -> bool {
 impl File<'_, '_, '_> {
     /// Reports names in this key that no metric has.
     pub(super) fn check_metrics(&mut self, keyed: &Keyed<'_>, key: &str, known: fn(&str) -> bool) {
+        let printed = self.printed.clone();
+        let known = |name: &String| known(name) || printed.contains(name);
         let mut before: Vec<String> = Vec::new();
         for text in keyed.texts(key, self.report) {
             if before.contains(&text.value) {

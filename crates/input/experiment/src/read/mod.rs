@@ -36,6 +36,7 @@ pub fn read(text: &str, context: &Context<'_>) -> Result<Experiment, Vec<Diagnos
         context,
         report: &mut report,
         variables: Variables::new(),
+        printed: Vec::new(),
         places: BTreeMap::new(),
     }
     .read(text, &mut faults);

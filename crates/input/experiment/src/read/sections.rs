@@ -10,6 +10,7 @@ use iodyno_model::{
 use super::file::File;
 use super::instances::Instance;
 use crate::check::Keyed;
+use crate::command;
 use crate::document::{Located, Node, Table, Value, instead, listed};
 use crate::keys::{CONFIGURATION, WORKLOAD};
 use crate::layers::{Options, target};
@@ -75,6 +76,7 @@ impl File<'_, '_, '_> {
         let mut found: Vec<Workload> = Vec::new();
         let mut primaries = Vec::new();
         let mut families: Vec<(String, Range<usize>)> = Vec::new();
+        self.printed = command::printed(file);
         for instance in self.instances(file, "workload", WORKLOAD) {
             let table = self.filled(&instance);
             let keyed = Keyed::new(&table, instance.whole.clone(), "a workload", WORKLOAD);
@@ -82,6 +84,9 @@ impl File<'_, '_, '_> {
             let Some(tool) = self.tool(&keyed) else {
                 continue;
             };
+            if tool != "command" {
+                command::refuse(&keyed, self.report);
+            }
             let usual = self.usual(&instance, &keyed, configurations, nodes);
             let primary = self.primary(&keyed);
             for (name, workload) in self.work(&instance, &keyed, tool) {
@@ -301,7 +306,7 @@ impl File<'_, '_, '_> {
             // It may be in the part that is not valid TOML.
             [] if self.report.broken => None,
             [] => {
-                let message = format!("a workload lacks {}", "`fio`, `fs` or `fileio`");
+                let message = "a workload lacks `fio`, `fs`, `fileio` or `command`";
                 let hint = "add one of them, such as `fs = \"create_empty\"`";
                 self.report.error(keyed.whole(), message, hint);
                 None

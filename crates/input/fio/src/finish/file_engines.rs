@@ -134,6 +134,7 @@ fn operations(
             direction,
             bytes,
         }),
+        command: None,
     }
 }
 

@@ -7,6 +7,7 @@ use iodyno_model::{DepthUse, EndedBy, EngineUsed, Job, MissedOps, Operations, St
 use iodyno_sys::MonotonicClock;
 use iodyno_sys::thread::exact_timers;
 
+use super::command::CommandStep;
 use super::content::Contents;
 use super::cycles::Cycles;
 use super::drain::drain;
@@ -64,6 +65,7 @@ pub(crate) fn run(
             share_count(ops, spec.clone, job.clones.max(1))
         }),
         clock: MonotonicClock,
+        name: job.work.engine_name().to_owned(),
         notes: notes.into_iter().chain(contents_note).collect(),
     };
     Ok(carry_out(work, &job, &spec.output, shared))
@@ -97,7 +99,8 @@ fn prepare<'a>(
     let note = contents.note(&job.buffers);
     let seeds = (clones.0, clones.1, spec.seed ^ PICKS);
     let folder = Folder::new(part, operations, &mut plan, contents, seeds);
-    let folder = folder.map_err(|(what, errno)| WorkerError::new(what, errno))?;
+    let mut folder = folder.map_err(|(what, errno)| WorkerError::new(what, errno))?;
+    folder.command = CommandStep::of(operations)?;
     Ok((Cycles::new(job, plan, folder, shared, spec.seed), note))
 }
 
@@ -108,6 +111,8 @@ struct FileOperationsClone<'a> {
     /// Number of cycles of the measured time for this clone.
     share: u64,
     clock: MonotonicClock,
+    /// The engine's name in results.
+    name: String,
     notes: Vec<String>,
 }
 
@@ -189,12 +194,17 @@ impl CloneWork for FileOperationsClone<'_> {
         depth.level[0] = self.cycles.count();
         depth.turns = self.cycles.count();
         let engine = EngineUsed {
-            name: "file operations".to_owned(),
+            name: self.name,
             depth: 1,
             features: Vec::new(),
             fallbacks: self.notes,
         };
+        let command = self.cycles.folder.command.as_ref();
+        let (command, used) = command.map(CommandStep::results).unzip();
         // Each call has its own timestamps, so no completion waits unseen.
-        course.outcome(depth, self.cycles.errors.into_vec(), engine)
+        let mut outcome = course.outcome(depth, self.cycles.errors.into_vec(), engine);
+        outcome.cpu.add(&used.unwrap_or_default());
+        outcome.command = command;
+        outcome
     }
 }

@@ -135,6 +135,11 @@ impl<'a> Cycles<'a> {
                 Ok(()) => self.left -= 1,
                 Err((_, Halt::StopRequested)) => {}
                 Err((_, Halt::Empty)) => return EndedBy::Size,
+                Err((_, Halt::Command)) => {
+                    self.failed = true;
+                    let command = self.folder.command.as_mut();
+                    self.fault = command.and_then(|command| command.fault.take());
+                }
                 Err((direction, Halt::Failed(failed))) => self.failed(counters, direction, failed),
             }
         }

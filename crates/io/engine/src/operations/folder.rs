@@ -14,6 +14,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use super::OperationsPart;
+use super::command::CommandStep;
 use super::content::Contents;
 use super::names::Name;
 use super::plan::{Plan, Which};
@@ -44,6 +45,8 @@ pub(super) enum Halt {
     Empty,
     /// A call failed.
     Failed(Failed),
+    /// The command failed; its fault says why.
+    Command,
 }
 
 /// A call that failed.
@@ -112,6 +115,8 @@ pub(super) struct Folder {
     pub(super) name: Name,
     pub(super) new_name: Name,
     pub(super) contents: Contents,
+    /// What the step `run` runs.
+    pub(super) command: Option<CommandStep>,
     random: Xoshiro256PlusPlus,
 }
 
@@ -156,6 +161,7 @@ impl Folder {
             name: Name::new(),
             new_name: Name::new(),
             contents,
+            command: None,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
         })
     }

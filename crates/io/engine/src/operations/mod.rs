@@ -6,12 +6,14 @@
 //! excludes the overhead of the harness; the time of the loop includes it.
 
 mod clone;
+mod command;
 mod content;
 mod cycles;
 mod drain;
 mod fault;
 mod folder;
 mod names;
+mod output;
 mod plan;
 mod sets;
 mod steps;

@@ -50,6 +50,7 @@ pub(super) enum Deed {
     Fallocate {
         bytes: u64,
     },
+    Run,
 }
 
 /// A step.
@@ -158,6 +159,7 @@ impl Plan {
             }
             Action::Truncate { length } => Deed::Truncate { length: *length },
             Action::Fallocate { bytes } => Deed::Fallocate { bytes: *bytes },
+            Action::Run => Deed::Run,
         }
     }
 
@@ -230,6 +232,7 @@ mod tests {
             drain: false,
             writing: Default::default(),
             fio: None,
+            command: None,
         };
         Plan::new(&operations, prefix, (0, 1))
     }

@@ -11,6 +11,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, Result as Call, pwrite, retry_on_intr};
 
+use super::command::NotRun;
 use super::content::{CHUNK, Contents};
 use super::folder::{About, CurrentFile, Failed, Folder, Halt, Open, closed};
 use super::plan::{Deed, Which};
@@ -111,6 +112,23 @@ impl Folder {
             Deed::Readdir => self.readdir(shared),
             Deed::Truncate { length } => self.truncate(length),
             Deed::Fallocate { bytes } => self.fallocate(bytes),
+            Deed::Run => self.run_command(shared),
+        }
+    }
+
+    fn run_command(&mut self, shared: &CloneShared) -> Step {
+        let Some(command) = &mut self.command else {
+            // The plan guarantees a command here.
+            return Err(Halt::failed(Errno::NOENT, About::Folder));
+        };
+        match command.run(&self.path, shared) {
+            Ok((start, end)) => Ok(Done {
+                ns: end - start,
+                end,
+                ..Done::default()
+            }),
+            Err(NotRun::Stopped) => Err(Halt::StopRequested),
+            Err(NotRun::Failed) => Err(Halt::Command),
         }
     }
 

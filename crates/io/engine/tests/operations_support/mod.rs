@@ -67,6 +67,7 @@ pub(crate) fn operations(sets: Vec<FileSet>, cycle: &[Action]) -> Operations {
         drain: false,
         writing: Default::default(),
         fio: None,
+        command: None,
     }
 }
 

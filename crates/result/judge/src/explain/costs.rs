@@ -80,7 +80,10 @@ fn of_clones(workload: &Workload, trial: &Trial, clones: &[&CloneResult]) -> Opt
         job: None,
         ops,
         seconds: span_ns / 1e9,
-        one_at_a_time: clones.iter().all(|clone| clone.engine.depth <= 1),
+        // A command can use several CPUs, and the device meanwhile.
+        one_at_a_time: clones
+            .iter()
+            .all(|clone| clone.engine.depth <= 1 && clone.command.is_none()),
         scheduled: jobs().all(Job::scheduled),
         polls: jobs().any(work::busy_by_design),
         direct: !jobs().any(work::buffered),
@@ -138,7 +141,8 @@ fn waits_for(workload: &Workload, clones: &[&CloneResult]) -> [f64; 4] {
             (Direction::Trim, _) => [false, false, true, false],
             (_, Some(cycle)) => {
                 let mut steps = cycle.cycle.iter().map(|step| &step.action);
-                let syncs = steps.any(|it| matches!(it, Action::Sync | Action::SyncFolder));
+                let syncs =
+                    steps.any(|it| matches!(it, Action::Sync | Action::SyncFolder | Action::Run));
                 [true, syncs, false, syncs]
             }
             _ => [true, synchronous || !through_cache, false, synchronous],
@@ -156,7 +160,9 @@ fn steps(workload: &Workload, clones: &[&CloneResult], ops: f64) -> Vec<(&'stati
     let cycles = clones
         .iter()
         .filter(|it| work::operations(workload, it).is_some());
-    for (_, result) in cycles.flat_map(|clone| timed(workload, clone)) {
+    let results = cycles.flat_map(|clone| timed(workload, clone));
+    // A command is the whole op.
+    for (_, result) in results.filter(|(_, it)| it.direction != Direction::Run) {
         *entry(&mut found, result.direction.name()) += result.service.sum_ns() as f64 / ops;
     }
     found

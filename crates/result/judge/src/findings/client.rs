@@ -259,8 +259,11 @@ fn within_calls(clone: &CloneResult, job: &Job) -> bool {
 fn in_the_kernel(evidence: &Evidence) -> Option<Finding> {
     let (mut workers, mut full, mut highest) = (0, 0, 0.0f64);
     for clone in evidence.clones() {
-        let judged =
-            |job: &&Job| job.work.file_operations().is_some() && clone.runtime_ns >= MIN_TIME_NS;
+        let judged = |job: &&Job| {
+            job.work.file_operations().is_some()
+                && job.work.command().is_none()
+                && clone.runtime_ns >= MIN_TIME_NS
+        };
         let Some(job) = evidence.job(clone).filter(judged) else {
             continue;
         };

@@ -15,7 +15,17 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
         .flat_map(|group| {
             let name = (groups.len() > 1).then(|| evidence.names(&group.jobs));
             let limited = limited(group, name.as_deref());
-            limited.into_iter().chain(too_short(group, name.as_deref()))
+            let mut jobs = group.jobs.iter();
+            let command = jobs.any(|job| {
+                let job = evidence.workload.jobs.get(*job as usize);
+                job.is_some_and(|job| job.work.command().is_some())
+            });
+            let short = match command {
+                // A trial is one execution, and rounds repeat it.
+                true => None,
+                false => too_short(group, name.as_deref()),
+            };
+            limited.into_iter().chain(short)
         })
         .collect()
 }

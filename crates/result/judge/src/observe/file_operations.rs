@@ -1,7 +1,7 @@
 //! Figures of file operations. The plain name of a rate is that of the timed steps; with untimed steps, the rate of the
 //! whole loop has the longer name.
 
-use iodyno_model::{Direction, Figure, Metric, Operations, Step, Trial, Workload};
+use iodyno_model::{Better, Direction, Figure, Metric, Operations, Step, Trial, Unit, Workload};
 
 use crate::work;
 use crate::work::measured_ns;
@@ -17,6 +17,9 @@ pub(super) fn figures(workload: &Workload, trial: &Trial) -> Vec<Figure> {
             derived: derived.map(str::to_owned),
         });
     };
+    for (metric, value) in of_commands(workload, trial) {
+        add(metric, value, None);
+    }
     let of_any = |asks: fn(&Operations) -> bool| {
         let mut all = workload
             .jobs
@@ -28,7 +31,10 @@ pub(super) fn figures(workload: &Workload, trial: &Trial) -> Vec<Figure> {
         (
             Metric::SETUP,
             Step::LayOut,
-            of_any(|of| !of.sets.is_empty()),
+            of_any(|of| {
+                let command = of.command.as_ref();
+                !of.sets.is_empty() || command.is_some_and(|it| it.prepare.is_some())
+            }),
         ),
         (Metric::DRAIN, Step::Drain, of_any(|of| of.drain)),
     ] {
@@ -41,6 +47,37 @@ pub(super) fn figures(workload: &Workload, trial: &Trial) -> Vec<Figure> {
         add(Metric::iops(Metric::RATE_FROM_MEAN), rate, derived);
     }
     found
+}
+
+/// The values that commands printed, each the mean over the clones, and the largest exit status if it is a result.
+fn of_commands(workload: &Workload, trial: &Trial) -> Vec<(Metric, f64)> {
+    let mut found: Vec<(Metric, Vec<f64>)> = Vec::new();
+    for clone in work::clones(trial) {
+        let job = workload.jobs.get(clone.job as usize);
+        let command = job.and_then(|job| job.work.command());
+        let Some((command, result)) = command.zip(clone.command.as_ref()) else {
+            continue;
+        };
+        let printed = command.metrics.iter().map(|it| it.metric.clone());
+        let mut all: Vec<(Metric, f64)> = printed.zip(result.values.iter().copied()).collect();
+        if command.may_fail {
+            let metric = Metric {
+                name: Metric::EXIT_STATUS.to_owned(),
+                unit: Unit::Other(String::new()),
+                better: Better::Lower,
+            };
+            all.push((metric, f64::from(result.exit_status)));
+        }
+        for (metric, value) in all {
+            match found.iter_mut().find(|(known, _)| *known == metric) {
+                Some((_, values)) => values.push(value),
+                None => found.push((metric, vec![value])),
+            }
+        }
+    }
+    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
+    let all = found.into_iter();
+    all.map(|(metric, values)| (metric, mean(values))).collect()
 }
 
 /// Cycles per second if only timed steps counted: the number of threads ÷ the mean time of an op. `None` for cycles at

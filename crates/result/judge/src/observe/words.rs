@@ -2,7 +2,7 @@
 
 use iodyno_model::{
     Access, Action, Amount, Arrival, BlockSizes, Blocks, Buffers, Content, Distribution, Engine,
-    EngineKind, Job, Operations, Pattern, PickOrder, Subject, Work, Workload,
+    EngineKind, Job, Operations, Pattern, PickOrder, ShellCommand, Subject, Work, Workload,
 };
 use iodyno_units::Bytes;
 
@@ -236,13 +236,23 @@ pub(super) fn exact(bytes: u64) -> String {
 /// The steps of a cycle, untimed ones in brackets: `create, write 100 KiB, sync, (close)`.
 pub(super) fn cycle(operations: &Operations) -> String {
     let steps = operations.cycle.iter().map(|step| {
-        let words = action(&step.action);
+        let words = match (&step.action, &operations.command) {
+            (Action::Run, Some(command)) => command_words(command),
+            (other, _) => action(other),
+        };
         match step.timed {
             true => words,
             false => format!("({words})"),
         }
     });
     steps.collect::<Vec<_>>().join(", ")
+}
+
+/// What a command does to the figures: `run make -j4, after make clean`.
+fn command_words(command: &ShellCommand) -> String {
+    let prepare = command.prepare.as_ref();
+    let prepare = prepare.map_or(String::new(), |prepare| format!(", after {prepare}"));
+    format!("run {}{prepare}", command.run)
 }
 
 fn action(action: &Action) -> String {
@@ -278,7 +288,8 @@ fn action(action: &Action) -> String {
         | Action::Statfs
         | Action::Mkdir
         | Action::Rmdir
-        | Action::Readdir => name.to_owned(),
+        | Action::Readdir
+        | Action::Run => name.to_owned(),
     }
 }
 

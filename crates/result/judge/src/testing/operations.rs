@@ -27,6 +27,7 @@ pub fn operations(sets: &[(&str, u64)], cycle: Vec<(Action, bool)>) -> Operation
         drain: true,
         writing: Default::default(),
         fio: None,
+        command: None,
     }
 }
 

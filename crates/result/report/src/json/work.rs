@@ -1,11 +1,12 @@
 //! Workloads with more data than their directions: file operations and shared files.
 
 use iodyno_model::{
-    Action, CycleStep, FileSet, GroupSummary, Job, Needs, Operations, PickOrder, SharedFiles,
-    Subject, Trial, Workload,
+    Action, CommandResult, CycleStep, FileSet, GroupSummary, Job, Needs, Operations, OutputMetric,
+    PickOrder, SharedFiles, ShellCommand, Subject, Trial, Workload,
 };
 
 use super::{list, object};
+use crate::compare::{metric_better, metric_unit};
 use crate::operations::{came_to_its_end, completion_ns, of};
 
 type Ran<'a> = (&'a Workload, &'a GroupSummary, &'a Trial);
@@ -29,6 +30,10 @@ object!(OperationsObject<'a>((job, operations, ran) in (&'a Job, &'a Operations,
     about: operations.about,
     sets: list(&operations.sets, SetObject),
     cycle: list(&operations.cycle, CycleObject),
+    // The command that the step `run` runs.
+    command [opt]: operations.command.as_ref().map(|command| &command.run),
+    // What its executions printed, for each clone.
+    executed [filled]: executed(ran),
     own_folders: operations.own_folders,
     drain: operations.drain,
     needs: NeedsObject(&operations.needs(job.clones)),
@@ -38,6 +43,29 @@ object!(OperationsObject<'a>((job, operations, ran) in (&'a Job, &'a Operations,
         .map(|cycles| cycles.cycle_ns(ran.2)),
     // From the start until everything was on the storage, drain included; null if it ended by time.
     completion_ns: came_to_its_end(ran.2).then(|| completion_ns(ran.2)),
+});
+
+fn executed<'a>((workload, group, trial): Ran<'a>) -> Vec<ExecutedObject<'a>> {
+    let each = crate::operations::commands(workload, group, trial);
+    each.map(ExecutedObject).collect()
+}
+
+object!(ExecutedObject<'a>((command, result) in (&'a ShellCommand, &'a CommandResult)) {
+    // Executions with an exit status other than 0.
+    failed: result.failed,
+    // The largest; 128 + N for signal N.
+    exit_status: result.exit_status,
+    // The mean over the executions.
+    values: command.metrics.iter().zip(&result.values).map(ValueObject).collect::<Vec<_>>(),
+    // The end of the output of the last execution.
+    output: result.output,
+});
+
+object!(ValueObject<'a>((printed, value) in (&'a OutputMetric, &'a f64)) {
+    metric: printed.metric.name,
+    unit: metric_unit(&printed.metric.unit),
+    better: metric_better(printed.metric.better),
+    value: value,
 });
 
 object!(SetObject<'a>(set in &'a FileSet) {

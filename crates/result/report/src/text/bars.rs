@@ -69,6 +69,9 @@ fn histograms(summary: &Summary) -> Vec<(Direction, Histogram)> {
 /// The histograms of up to two directions, side by side; empty without ops.
 pub(super) fn histogram(summary: &Summary, style: Style) -> String {
     let mut columns = histograms(summary);
+    if columns.iter().all(|(_, histogram)| histogram.count() < 2) {
+        return String::new();
+    }
     // Further directions (the fsyncs of a mixed job) are only in the table above.
     let room = style.columns() - LABEL - 9;
     columns.truncate((room / MIN_COLUMN).clamp(1, 2));

@@ -67,6 +67,13 @@ fn drawn(
         describe::header(workload, trial, summary, style),
         table::table(workload, summary, style),
         facts(workload, summary, trial, findings, style),
+        match detail {
+            Detail::Full => labelled(
+                &[("output", operations::output(workload, summary, trial))],
+                style,
+            ),
+            Detail::Brief => String::new(),
+        },
         bars::histogram(summary, style),
         remarks::told(trial, findings, detail, style),
     ];
@@ -90,6 +97,7 @@ fn facts(
                 .as_ref()
                 .map_or_else(String::new, |cycles| cycles.times(trial))),
         ),
+        ("prints", operations::printed(workload, summary, trial)),
         ("nodes", one(nodes::line(summary, trial))),
         ("sampled", nodes::sampled(summary)),
         ("series", one(series(summary, style))),

@@ -2,11 +2,13 @@
 
 use iodyno_model::{
     Action, Arrival, CycleStep, Distribution, Engine, EngineKind, FileSet, Job, JobEnd, Operations,
-    PickOrder, SharedFiles, Subject,
+    PickOrder, SharedFiles, Subject, Summary, Trial, Workload,
 };
 use iodyno_units::{Bytes, Nanos, Rate, grouped};
 
 use super::join;
+use crate::compare::value;
+use crate::operations::commands;
 use crate::style::sanitize;
 
 /// sysbench's default, which is not printed.
@@ -19,13 +21,45 @@ pub(super) fn pieces(job: &Job, operations: &Operations) -> Vec<String> {
         (clones, false) => format!("{clones} threads, one folder"),
         (clones, true) => format!("{clones} threads, own folders"),
     };
+    let cycle = match &operations.command {
+        Some(command) => format!("`{}`", sanitize(&command.run)),
+        None => join(operations.cycle.iter().map(step), " "),
+    };
     vec![
         threads,
         join(operations.sets.iter().map(set), " + "),
-        join(operations.cycle.iter().map(step), " "),
+        cycle,
         end(&job.end),
         rate(job),
     ]
+}
+
+/// The values that the commands of each clone printed, and their exit status if it is not 0.
+pub(super) fn printed(workload: &Workload, summary: &Summary, trial: &Trial) -> Vec<String> {
+    let groups = summary.groups.iter();
+    let each = groups.flat_map(|group| commands(workload, group, trial));
+    each.map(|(command, result)| {
+        let values = command
+            .metrics
+            .iter()
+            .zip(&result.values)
+            .map(|(printed, mean)| {
+                let metric = &printed.metric;
+                format!("{} {}", sanitize(&metric.name), value(*mean, &metric.unit))
+            });
+        let status =
+            (result.exit_status != 0).then(|| format!("exit status {}", result.exit_status));
+        join(values.chain(status), ", ")
+    })
+    .collect()
+}
+
+/// The lines of the last output of the commands.
+pub(super) fn output(workload: &Workload, summary: &Summary, trial: &Trial) -> Vec<String> {
+    let groups = summary.groups.iter();
+    let each = groups.flat_map(|group| commands(workload, group, trial));
+    let lines = each.flat_map(|(_, result)| result.output.lines());
+    lines.map(sanitize).collect()
 }
 
 fn set(set: &FileSet) -> String {

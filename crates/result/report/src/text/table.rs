@@ -32,7 +32,8 @@ struct Figures {
 
 /// The table with its footnotes.
 pub(super) fn table(workload: &Workload, summary: &Summary, style: Style) -> String {
-    let files = operations::cycles(workload, summary).is_some();
+    let files = operations::cycles(workload, summary)
+        .is_some_and(|cycles| cycles.operations.command.is_none());
     let mut table = without_rows(workload, summary);
     let mut empty = true;
     let mut add = |table: &mut Table, rows: Vec<Figures>| empty &= !add_rows(table, rows);
@@ -115,7 +116,10 @@ fn of_cycles(cycles: &Cycles) -> Vec<Figures> {
     let steps = cycles.operations.cycle.iter();
     let steps = steps.map(|step| step.action.direction());
     let order: Vec<Direction> = std::iter::once(Direction::Op).chain(steps).collect();
-    let mut rows: Vec<&Row> = cycles.group.rows.iter().collect();
+    let rows = cycles.group.rows.iter();
+    // A command is a cycle of one step.
+    let several = |row: &&Row| row.result.direction != Direction::Run;
+    let mut rows: Vec<&Row> = rows.filter(several).collect();
     rows.sort_by_key(|row| {
         let place = order
             .iter()

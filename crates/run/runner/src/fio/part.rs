@@ -144,6 +144,7 @@ fn clone_result(
         in_flight: Vec::new(),
         missed: Vec::new(),
         steady: None,
+        command: None,
     }
 }
 

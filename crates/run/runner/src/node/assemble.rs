@@ -56,6 +56,7 @@ pub(crate) fn idle(waiting: &Waiting, job: &Job, ended: EndedBy) -> Ended {
             in_flight: Vec::new(),
             missed: Vec::new(),
             steady: None,
+            command: None,
         },
         steps: Vec::new(),
         broken: None,
@@ -123,6 +124,7 @@ pub(crate) fn ended(
     result.directions = directions(job, shared, left, result.runtime_ns);
     if let Some(outcome) = outcome {
         result.missed = outcome.missed;
+        result.command = outcome.command;
         result.cpu = outcome.cpu;
         result.depth = outcome.depth;
         result.errors = outcome.errors;
@@ -543,6 +545,7 @@ mod tests {
             drain: false,
             writing: Default::default(),
             fio: None,
+            command: None,
         });
         let clone = |number, ops, because| {
             let mut ended = clone(number, because);

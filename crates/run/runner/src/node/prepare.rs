@@ -272,7 +272,7 @@ fn make(
         layout::lay_out(files, plan.seed, &stop, &mut progress)?;
         prepared.shares.lay_out(plan.seed, &stop, &mut progress)?;
     }
-    if let Some(site) = site {
+    if let Some(site) = &mut prepared.site {
         needed |= site.lay_out(plan, &stop, &mut progress)?;
     }
     if control.stop.is_set() {

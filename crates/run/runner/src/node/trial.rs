@@ -131,8 +131,14 @@ impl<'a> Trial<'a> {
         let host = (!timeline.is_virtual()).then(|| HostWatch::new(&prepared.environment.targets));
         let storage =
             (!timeline.is_virtual()).then(|| StorageProgress::of(&prepared.environment.targets));
+        // A command may wait for anything: its time says nothing about the storage.
+        let commands = jobs.iter().any(|job| job.work.command().is_some());
+        let limit_ns = match commands {
+            true => 0,
+            false => plan.stuck_after_ns,
+        };
         let mut trial = Trial {
-            watch: StuckWatch::new(plan.stuck_after_ns, storage, 0),
+            watch: StuckWatch::new(limit_ns, storage, 0),
             stuck: false,
             replayed_ns,
             plan,

@@ -47,6 +47,7 @@ pub(crate) fn job(sets: Vec<FileSet>, cycle: Vec<CycleStep>) -> Job {
             drain: false,
             writing: Default::default(),
             fio: None,
+            command: None,
         }),
         ..Job::default()
     };

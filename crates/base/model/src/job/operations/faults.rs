@@ -50,7 +50,13 @@ impl Operations {
             let own = of_amounts(&step.action).into_iter();
             let unknown = step.action.set().filter(|name| !self.has(name));
             let unknown = unknown.map(|name| format!("unknown set `{name}`"));
-            faults.extend(own.chain(unknown).map(|fault| at(index, step, fault)));
+            let without = step.action == Action::Run && self.command.is_none();
+            let without = without.then(|| "there is no command to run".to_owned());
+            faults.extend(
+                own.chain(unknown)
+                    .chain(without)
+                    .map(|fault| at(index, step, fault)),
+            );
         }
         faults.extend(self.of_files());
         if self.bytes() > u128::from(MAX_BYTES) {
@@ -244,7 +250,8 @@ impl State {
             | Action::Stat { .. }
             | Action::SyncFolder
             | Action::Statfs
-            | Action::Readdir => (None, before),
+            | Action::Readdir
+            | Action::Run => (None, before),
         };
         self.current = next;
         fault
@@ -344,6 +351,7 @@ mod tests {
             drain: false,
             writing: Default::default(),
             fio: None,
+            command: None,
         }
     }
 

@@ -230,6 +230,7 @@ fn operations() -> Job {
         drain: false,
         writing: Default::default(),
         fio: None,
+        command: None,
     }));
     job.pacing.ops_per_s = 10.0;
     job

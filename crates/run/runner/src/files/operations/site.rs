@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use iodyno_engine::operations::OperationsPart;
+use iodyno_engine::shell;
 use iodyno_guard::{Guard, Intent, OpenFlags, Request};
 use iodyno_host::{Roots, space};
 use iodyno_model::printable::shell_path;
 use iodyno_model::{Admission, BoundPlan, Diagnostic, FileState, Job, Operations};
-use rustix::fs::fsync;
+use rustix::fs::{Mode, fchmod, fsync};
 use rustix::io::retry_on_intr;
 
 use super::folder::{self, OpenFolder};
@@ -29,6 +30,8 @@ pub(crate) struct Site {
     own: OpenFolder,
     works: Vec<Work>,
     notes: Vec<String>,
+    /// The commands to run before the folder is removed.
+    cleanup: Vec<Once>,
     removed: bool,
 }
 
@@ -56,7 +59,10 @@ impl Site {
 
     /// Whether any job has files to be laid out.
     pub(crate) fn lays_out(plan: &BoundPlan) -> bool {
-        jobs(plan).any(|(_, _, operations)| !operations.sets.is_empty())
+        jobs(plan).any(|(_, _, operations)| {
+            let command = operations.command.as_ref();
+            !operations.sets.is_empty() || command.is_some_and(|it| it.prepare.is_some())
+        })
     }
 
     /// The user's folder that contains it.
@@ -117,10 +123,15 @@ impl Site {
                 _ => PrepareError::Unprepared(vec![not_made(&path, &error)]),
             }
         })?;
+        if jobs(plan).any(|(_, _, operations)| operations.command.is_some()) {
+            // A command may run as another user, who then has to reach the folders below.
+            fchmod(&own.folder, Mode::from_raw_mode(0o711)).ok();
+        }
         let mut site = Site {
             own,
             works: Vec::new(),
             notes,
+            cleanup: Vec::new(),
             removed: false,
         };
         for (index, job, operations) in jobs(plan) {
@@ -190,11 +201,45 @@ impl Site {
         }))
     }
 
-    /// Creates the files of all sets. `false`: no set has files.
+    /// Creates the files of all sets, and runs the commands that prepare the trial. `false`: there are neither.
     ///
     /// # Errors
-    /// A stop was requested, or a file cannot be created. [`Self::tear_down`] removes them.
+    /// A stop was requested, a file cannot be created, or a command failed. [`Self::tear_down`] undoes it.
     pub(crate) fn lay_out(
+        &mut self,
+        plan: &BoundPlan,
+        stop: &dyn Fn() -> bool,
+        tell: &mut dyn FnMut(u64, u64),
+    ) -> Result<bool, PrepareError> {
+        let files = self.make_sets(plan, stop, tell)?;
+        let mut commands = false;
+        for ((_, job, operations), work) in jobs(plan).zip(&self.works) {
+            let Some(command) = &operations.command else {
+                continue;
+            };
+            let once = |key: &'static str, command: &Option<String>| {
+                command.clone().map(|command| Once {
+                    key,
+                    command,
+                    folder: work.paths[0].clone(),
+                    job: job.name.clone(),
+                })
+            };
+            self.cleanup.extend(once("cleanup", &command.cleanup));
+            if let Some(prepare) = once("prepare", &command.prepare) {
+                commands = true;
+                let ended = prepare.run(stop, tell);
+                let ended = ended.map_err(|fault| PrepareError::Unprepared(vec![fault]))?;
+                if !ended {
+                    return Err(PrepareError::Withdrawn);
+                }
+            }
+        }
+        Ok(files || commands)
+    }
+
+    /// Creates the files of all sets. `false`: no set has files.
+    fn make_sets(
         &self,
         plan: &BoundPlan,
         stop: &dyn Fn() -> bool,
@@ -296,8 +341,52 @@ impl Site {
         if std::mem::replace(&mut self.removed, true) {
             return Ok(());
         }
+        let mut faults = Vec::new();
+        for command in self.cleanup.drain(..) {
+            faults.extend(command.run(&|| false, tell).err());
+        }
         self.works.clear();
-        remove(&self.own, tell).map(drop)
+        remove(&self.own, tell)?;
+        faults.into_iter().next().map_or(Ok(()), Err)
+    }
+}
+
+/// A command that runs once in a trial.
+#[derive(Debug)]
+struct Once {
+    /// Its key in an experiment.
+    key: &'static str,
+    command: String,
+    folder: PathBuf,
+    /// The name of its job.
+    job: String,
+}
+
+impl Once {
+    /// `false`: a stop was requested, and it was killed.
+    ///
+    /// # Errors
+    /// It could not be run, or failed.
+    fn run(&self, stop: &dyn Fn() -> bool, tell: Tell<'_>) -> Result<bool, Diagnostic> {
+        let Once {
+            key,
+            command,
+            folder,
+            job,
+        } = self;
+        let mut stopped = || {
+            // A command that takes long is not stuck.
+            tell(0, 0);
+            stop()
+        };
+        let cause = match shell::run(command, folder, &mut stopped) {
+            Ok(None) => return Ok(false),
+            Ok(Some(ended)) if ended.status.success() => return Ok(true),
+            Ok(Some(ended)) => ended.failure(),
+            Err(error) => error.to_string(),
+        };
+        let message = format!("`{key}` of workload `{job}` failed: `{command}`\n  cause: {cause}");
+        Err(Diagnostic::error(message).hint("run it by hand in an empty folder"))
     }
 }
 

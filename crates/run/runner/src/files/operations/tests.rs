@@ -67,6 +67,7 @@ fn makes(bytes: u64, sets: &[(u64, u64)], clones: u32) -> Job {
             drain: false,
             writing: Default::default(),
             fio: None,
+            command: None,
         }),
         ..Job::default()
     }
