@@ -29,7 +29,7 @@ impl Format {
     /// The part of the frames that the format needs.
     pub(crate) fn series(self) -> Series {
         match self {
-            Format::Text => Series::Counts,
+            Format::Text | Format::Markdown => Series::Counts,
             Format::Json | Format::Fsbench | Format::Csv => Series::Whole,
             Format::FioJson | Format::FioJsonPlus | Format::FioNormal | Format::Terse => {
                 Series::None

@@ -56,6 +56,8 @@ pub(crate) struct NameArgs {
 pub(crate) enum Format {
     /// Tables.
     Text,
+    /// One table in GitHub's Markdown, and the findings.
+    Markdown,
     /// All results as JSON.
     Json,
     /// fio's JSON format with additional fields.
@@ -82,6 +84,7 @@ Examples:
   iodyno show 3 --format fio-json         Show run 3 in fio's JSON format
   iodyno show 3 --series disk --every 30s Show disk statistics every 30 seconds, as iostat does
   iodyno show 3 --series interrupts,cpu --trial 2 --format csv
+  iodyno show 3 --format markdown         Show its trials in one table to paste
   iodyno show 3 --format csv              Show the rates and latencies of each second and job")]
 pub(crate) struct ShowArgs {
     /// The run: a number, `last`, `last~1`, or the beginning of an id.

@@ -620,13 +620,17 @@ impl Results {
         Ok(content)
     }
 
-    /// Why the sides differ.
+    /// Why the sides differ. What is undecided, or equal, has no reasons; `iodyno explain` prints their times.
     fn explanation(&self, store: &SqliteStore) -> Result<Option<Explanation>, Failure> {
         let Some(CompareResult::Compared(comparison)) = &self.judged else {
             return Ok(None);
         };
         let trials = explain::Costed::load(store, &self.runs)?;
-        let explanation = explain::explained(trials, &self.runs, &comparison.question)?;
+        let mut explanation = explain::explained(trials, &self.runs, &comparison.question)?;
+        explanation.families.retain(|family| family.of.decided());
+        let families = &explanation.families;
+        (explanation.comparisons)
+            .retain(|it| it.of.decided() || families.iter().any(|family| family.has(it)));
         Ok(Some(explanation).filter(|it| !it.comparisons.is_empty()))
     }
 

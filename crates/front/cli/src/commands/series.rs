@@ -79,7 +79,7 @@ fn check(args: &ShowArgs, format: Format) -> Result<(), Failure> {
     let mut faults = Vec::new();
     if !matches!(format, Format::Text | Format::Csv | Format::Json) {
         faults.push(
-            Diagnostic::error("series cannot be shown in fio's formats")
+            Diagnostic::error("series cannot be shown in this format")
                 .hint("use `--format text`, `csv` or `json`"),
         );
     }

@@ -2,9 +2,12 @@
 
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, Imported, Run, TrialKey, Workload};
+use iodyno_report::compare::searches_markup;
 use iodyno_report::fio::cannot_tell;
 use iodyno_report::json::RunView;
 use iodyno_report::series::{jobs_csv, jobs_csv_head};
+use iodyno_report::text::{NumberedTrial, trials_markup};
+use iodyno_report::{Markup, Style};
 use iodyno_store::{RunHandle, SqliteStore, Store};
 use iodyno_units::{counted, list};
 
@@ -34,6 +37,10 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> 
         }
         return match if args.json { Format::Json } else { args.format } {
             Format::Text => text_of_import(&run, imported, context),
+            Format::Markdown => {
+                let text = iodyno_report::imported::full(imported, Style::default());
+                write_out(Markup::Markdown.block(&text)).map(|()| Exit::Fine)
+            }
             Format::Json => {
                 write_out(iodyno_report::json::plan(&run.plan, None, None)).map(|()| Exit::Fine)
             }
@@ -42,7 +49,7 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> 
                     "run {} was imported and cannot be shown in fio's formats or fsbench's",
                     run.summary.alias
                 ))
-                .hint("use `--format text` or `--format json`"),
+                .hint("use `--format text`, `markdown` or `json`"),
             )),
         };
     }
@@ -65,6 +72,7 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> 
             write_out(run_json(&store, &run, &head, None, Vec::new())?)?;
         }
         Format::Text => text(&store, &run, &chosen, context)?,
+        Format::Markdown => markdown(&store, &run, &chosen)?,
         Format::FioJson => fio(&store, &run, FioForm::Json, context)?,
         Format::FioJsonPlus => fio(&store, &run, FioForm::JsonPlus, context)?,
         Format::FioNormal => fio(&store, &run, FioForm::Normal, context)?,
@@ -127,6 +135,32 @@ fn text(
         extended(&run.plan.looks),
         on_one_line(&typed(&run.plan.command))
     ))
+}
+
+/// Prints the trials in one table.
+fn markdown(store: &SqliteStore, run: &Run, chosen: &[(u32, TrialKey)]) -> Result<(), Failure> {
+    let mut trials = Vec::new();
+    for (number, key) in chosen {
+        trials.push((*number, load(store, *key, Format::Markdown.series())?));
+    }
+    let shown = trials.iter().map(|(number, trial)| {
+        let (_, workload) = run.plan.cell(trial.key.cell);
+        NumberedTrial {
+            number: *number,
+            workload,
+            trial,
+            summary: iodyno_judge::summary(workload, trial),
+        }
+    });
+    let shown: Vec<NumberedTrial<'_>> = shown.collect();
+    write_out(trials_markup(&shown, Markup::Markdown))?;
+    let searches = searches_of(store, run)?;
+    if !searches.is_empty() {
+        let name = on_one_line(&run.summary.name);
+        let text = searches_markup(&name, &searches, Markup::Markdown);
+        write_out(format!("\n{text}"))?;
+    }
+    Ok(())
 }
 
 /// `; extended twice, after 10 and 20 rounds`.

@@ -653,6 +653,23 @@ fn a_run_is_compared_in_the_layout_of_its_experiment_or_of_a_file() {
 }
 
 #[test]
+fn a_report_explains_no_undecided_rows() {
+    let home = home();
+    run(&home, &["--rounds", "2"]).succeeds();
+    let report = |format: &str| {
+        home.iodyno(&["report", "last", "--format", format])
+            .succeeds()
+    };
+    for format in ["markdown", "html"] {
+        let text = report(format).stdout;
+        assert!(!text.contains("time of an op"), "{text}");
+        assert!(!text.contains("Why"), "{text}");
+    }
+    run(&home, &[]).succeeds();
+    report("markdown").prints("## Why");
+}
+
+#[test]
 fn the_closing_table_is_in_all_formats() {
     let home = Home::new();
     home.file(

@@ -51,6 +51,42 @@ fn the_list_has_the_verdicts_of_comparisons() {
 }
 
 #[test]
+fn trials_are_shown_in_one_markdown_table() {
+    let home = Home::new();
+    home.file("mixed.fio", &job("200us", "randrw", "4k"));
+    home.iodyno(&["run", "mixed.fio", "--rounds", "3", "--seed", "7", "-q"])
+        .succeeds();
+    let show = |further: &[&str]| {
+        let all = [&["show", "last", "--format", "markdown"], further].concat();
+        home.iodyno(&all).succeeds().stdout
+    };
+    let text = show(&[]);
+    let lines: Vec<&str> = text.lines().collect();
+    let head = "| trial | round | configuration | workload |  | IOPS | MiB/s | mean | p50 | p99 | p99.9 | max | err |";
+    assert_eq!(lines[0], head, "{text}");
+    assert!(
+        lines[2].starts_with("| 1 | 1 |") && lines[2].contains("| read |"),
+        "{text}"
+    );
+    assert!(
+        lines[7].starts_with("| 3 | 3 |") && lines[7].contains("| write |"),
+        "{text}"
+    );
+    // A finding of all trials is there once.
+    let found = lines
+        .iter()
+        .filter(|line| line.starts_with("- all 3 trials, such as trial 1: too few ops"));
+    assert!(found.count() > 0, "{text}");
+    let one = show(&["--trial", "2"]);
+    assert!(
+        one.lines().nth(2).unwrap().starts_with("| 2 | 2 |"),
+        "{one}"
+    );
+    home.iodyno(&["show", "last", "--format", "markdown", "--series", "cpu"])
+        .exits(2);
+}
+
+#[test]
 fn runs_of_one_name_are_told_apart_and_nothing_is_cut_in_a_pipe() {
     let home = Home::new();
     home.file("disk.fio", &job("200us", "randread", "4k"));

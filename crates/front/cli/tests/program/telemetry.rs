@@ -169,7 +169,7 @@ fn every_error_of_the_flags_is_reported_with_the_existing_names() {
         ),
         (
             &["show", "last", "--series", "disk", "--format", "terse"],
-            "fio's formats",
+            "in this format",
         ),
         (
             &["show", "last", "--series", "disk", "--raw"],

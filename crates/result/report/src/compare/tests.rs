@@ -83,6 +83,47 @@ fn several_candidates_are_side_by_side_if_there_is_room() {
 }
 
 #[test]
+fn what_all_undecided_rows_share_is_said_once() {
+    let undecided = |name: &str| {
+        let verdict = Verdict::CannotDecide {
+            n: 3,
+            smallest_p: 0.25,
+            needed_p: 0.0012,
+            least: 11,
+        };
+        let cells = ["b", "c"].map(|candidate| {
+            let mut cell = cell(side(candidate, None), None, verdict.clone());
+            cell.notes = vec![format!("steadiness of a and {candidate} unknown")];
+            cell
+        });
+        row(
+            name,
+            Metric::iops(Metric::IOPS),
+            side("a", None),
+            cells.to_vec(),
+        )
+    };
+    let mut comparison = two_file_systems();
+    comparison.columns = ["a", "b", "c"].map(str::to_owned).to_vec();
+    comparison.rows = ["1", "2", "3", "4"].map(undecided).to_vec();
+    assert_eq!(
+        sentences(&comparison),
+        [
+            "all 4: b against a: undecided",
+            "all 4: c against a: undecided"
+        ]
+    );
+    let text = markdown(&comparison);
+    assert!(!text.contains("(1)"), "{text}");
+    for note in [
+        "- all verdicts: n=3, smallest possible p is 0.25",
+        "- all verdicts: steadiness of a and any other side unknown",
+    ] {
+        assert_eq!(text.matches(note).count(), 1, "{text}");
+    }
+}
+
+#[test]
 fn several_candidates_have_separate_tables_otherwise() {
     insta::assert_snapshot!(text(&three_engines(), plain(120)));
 }

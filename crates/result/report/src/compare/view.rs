@@ -201,10 +201,8 @@ pub(super) fn view(comparison: &Comparison, shown: &ComparisonFormat) -> ViewMod
         .into_iter()
         .filter(|section| !section.rows.is_empty())
         .collect();
-    let (sections, footnotes, of_all) = match pivots(comparison) {
-        true => without_common(sections, footnotes.texts()),
-        false => (sections, footnotes.texts(), Vec::new()),
-    };
+    let footnotes = named(&sections, footnotes.texts(), candidates);
+    let (sections, footnotes, of_all) = without_common(sections, footnotes);
     let notes = comparison.notes.iter().map(|note| sanitize(note));
     ViewModel {
         name: sanitize(&comparison.name),
@@ -241,6 +239,23 @@ pub(super) fn view(comparison: &Comparison, shown: &ComparisonFormat) -> ViewMod
     }
 }
 
+/// Footnotes with the name of the marked side, where all results with the footnote have the same one.
+fn named(sections: &[Section], footnotes: Vec<String>, candidates: &[String]) -> Vec<String> {
+    let rows = || sections.iter().flat_map(|section| &section.rows);
+    let of_one = |(mark, text): (usize, String)| {
+        let has = |candidate: &usize| {
+            let mut results = rows().filter_map(|row| row.results[*candidate].as_ref());
+            results.any(|it| it.marks.contains(&(mark + 1)))
+        };
+        let having: Vec<usize> = (0..candidates.len()).filter(has).collect();
+        match having.as_slice() {
+            [one] if text.contains(MARKED) => text.replace(MARKED, &sanitize(&candidates[*one])),
+            _ => text,
+        }
+    };
+    footnotes.into_iter().enumerate().map(of_one).collect()
+}
+
 /// Turns footnotes that all results share into notes below the table: their numbers in many cells would be redundant.
 /// Also returns the other footnotes, and the notes.
 fn without_common(
@@ -251,7 +266,7 @@ fn without_common(
     let results = rows.flat_map(|row| row.results.iter_mut().flatten());
     let mut results: Vec<&mut ResultView> = results.filter(|result| !result.absent).collect();
     let of_all = |mark: &usize| {
-        results.len() > 1 && results.iter().all(|result| result.marks.contains(mark))
+        results.len() > 2 && results.iter().all(|result| result.marks.contains(mark))
     };
     let (common, own): (Vec<usize>, Vec<usize>) = (1..=footnotes.len()).partition(of_all);
     for result in &mut results {
@@ -399,7 +414,8 @@ fn result_view(
         marks: match absent && pivots(comparison) {
             true => Vec::new(),
             false => {
-                let how = (pivots(comparison), shown.verbose);
+                let alike = comparison.columns.len() > 2;
+                let how = (alike, shown.verbose);
                 footnotes.of_cell(comparison, row, cell, how)
             }
         },

@@ -18,12 +18,15 @@ pub fn verdict_words(cell: &CandidateResult) -> String {
     words(cell, &cell.verdict)
 }
 
-/// The primary verdicts as self-contained sentences: one for each, or for rows that have the same one.
+/// The primary verdicts as self-contained sentences: one for each, or for rows that have the same one. Undecided rows
+/// have no figures, which a reader could take for a result.
 pub fn sentences(comparison: &Comparison) -> Vec<String> {
     let baseline = comparison.columns.first().map_or("", String::as_str);
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
     let rows = comparison.rows.iter();
-    for row in rows.filter(|row| !row.exploratory && !row.no_difference) {
+    let rows = rows.filter(|row| !row.exploratory && !row.no_difference);
+    let all = rows.clone().count();
+    for row in rows {
         let mut name = row_name(row, &comparison.question);
         name.retain(|part| !part.is_empty());
         for cell in &row.cells {
@@ -32,9 +35,10 @@ pub fn sentences(comparison: &Comparison) -> Vec<String> {
     }
     let texts = found.into_iter().map(|(text, mut names)| {
         names.retain(|name| !name.is_empty());
-        match names.is_empty() {
-            true => text,
-            false => format!("{}: {text}", names.join(", ")),
+        match names.len() {
+            0 => text,
+            number if number == all && all > 2 => format!("all {all}: {text}"),
+            _ => format!("{}: {text}", names.join(", ")),
         }
     });
     texts.map(|text| sanitize(&text)).collect()
@@ -74,10 +78,10 @@ fn sentence(cell: &CandidateResult, baseline: &str) -> String {
             "{candidate} and {baseline} are EQUIVALENT: they differ by less than the margin of {}",
             percent(cell.margin)
         ),
-        Verdict::Inconclusive { .. }
-        | Verdict::CannotDecide { .. }
-        | Verdict::NotComparable { .. }
-        | Verdict::NoData { .. } => {
+        Verdict::Inconclusive { .. } | Verdict::CannotDecide { .. } => {
+            format!("{candidate} against {baseline}: undecided")
+        }
+        Verdict::NotComparable { .. } | Verdict::NoData { .. } => {
             format!("{candidate} against {baseline}: {}", verdict_words(cell))
         }
     }

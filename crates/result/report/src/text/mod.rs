@@ -4,6 +4,7 @@ mod bars;
 mod describe;
 mod layers;
 mod list;
+mod markup;
 mod nodes;
 mod operations;
 mod remarks;
@@ -17,6 +18,7 @@ use iodyno_model::{
 use iodyno_units::{Nanos, Rate, multiple};
 
 pub use list::{RunRow, list};
+pub use markup::{NumberedTrial, trials_markup};
 pub use remarks::{on_set_up, remarks};
 
 use remarks::Detail;

@@ -10,7 +10,7 @@ use crate::table::{Column, Table};
 
 /// The columns after the label, with their minimum widths and their position in the order in which a narrow terminal
 /// drops them (0: never).
-const COLUMNS: [(&str, usize, u32); 8] = [
+pub(super) const COLUMNS: [(&str, usize, u32); 8] = [
     ("IOPS", 7, 0),
     ("MiB/s", 7, 4),
     ("mean", 7, 2),
@@ -25,8 +25,8 @@ const COLUMNS: [(&str, usize, u32); 8] = [
 const LISTED_NODES: usize = 16;
 
 /// A direction's label and figures, a cell for each column.
-struct Figures {
-    cells: [String; 9],
+pub(super) struct Figures {
+    pub(super) cells: [String; 9],
     errors: bool,
 }
 
@@ -36,28 +36,37 @@ pub(super) fn table(workload: &Workload, summary: &Summary, style: Style) -> Str
         .is_some_and(|cycles| cycles.operations.command.is_none());
     let mut table = without_rows(workload, summary);
     let mut empty = true;
-    let mut add = |table: &mut Table, rows: Vec<Figures>| empty &= !add_rows(table, rows);
-    for group in &summary.groups {
-        if summary.groups.len() > 1 {
-            table.text(describe::group(workload, group), 2, Paint::Cyan);
+    for (title, rows) in sections(workload, summary) {
+        if let Some(title) = title {
+            table.text(title, 2, Paint::Cyan);
         }
-        add(
-            &mut table,
-            match operations::of(workload, group) {
-                Some(cycles) => of_cycles(&cycles),
-                None => group.rows.iter().flat_map(figures).collect(),
-            },
-        );
-    }
-    if !summary.total.is_empty() {
-        table.text("all together", 2, Paint::Cyan);
-        add(&mut table, summary.total.iter().flat_map(figures).collect());
+        empty &= !add_rows(&mut table, rows);
     }
     empty &= !add_nodes(&mut table, summary);
     match empty {
         true => style.paint(Paint::Yellow, "no op completed") + "\n",
         false => table.draw(style.columns(), style) + &footnotes(summary, files, style),
     }
+}
+
+/// The rows of each group, with a title if there are several, and of all together.
+pub(super) fn sections(
+    workload: &Workload,
+    summary: &Summary,
+) -> Vec<(Option<String>, Vec<Figures>)> {
+    let several = summary.groups.len() > 1;
+    let groups = summary.groups.iter().map(|group| {
+        let rows = match operations::of(workload, group) {
+            Some(cycles) => of_cycles(&cycles),
+            None => group.rows.iter().flat_map(figures).collect(),
+        };
+        (several.then(|| describe::group(workload, group)), rows)
+    });
+    let total = (!summary.total.is_empty()).then(|| {
+        let rows = summary.total.iter().flat_map(figures).collect();
+        (Some("all together".to_owned()), rows)
+    });
+    groups.chain(total).collect()
 }
 
 /// An empty table with the columns of a workload.
@@ -212,8 +221,8 @@ fn latency_cells(histogram: &Histogram, quantiles: &[Quantile]) -> [String; 5] {
     ]
 }
 
-/// The meaning of the marks and of the second row of a direction, if there are any.
-fn footnotes(summary: &Summary, files: bool, style: Style) -> String {
+/// The meaning of the marks and of the second row of a direction, if there are any. `files`: with file operations.
+pub(super) fn notes(summary: &Summary, files: bool) -> Vec<String> {
     let rows = || summary.groups.iter().flat_map(|group| &group.rows);
     let drawn = |quantile: &&Quantile| [50.0, 99.0, 99.9].contains(&quantile.percent);
     let quantiles = || {
@@ -237,6 +246,11 @@ fn footnotes(summary: &Summary, files: bool, style: Style) -> String {
     if quantiles().any(|quantile| quantile.few && !quantile.resolution_limited) {
         notes.push("~ fewer than ten ops lie beyond it".to_owned());
     }
+    notes
+}
+
+fn footnotes(summary: &Summary, files: bool, style: Style) -> String {
+    let notes = notes(summary, files);
     let notes = notes.iter();
     notes
         .map(|note| {
