@@ -126,9 +126,9 @@ fn a_failed_command_fails_its_trial_with_the_end_of_its_output() {
     run(&home, &format!("{failed}may_fail = true\n"), &on)
         .succeeds()
         .prints("exit status 3");
-    run(&home, "[workload.a]\ncommand = 'no-such-program'\n", &on)
+    run(&home, "[workload.a]\ncommand = '/no/such/program'\n", &on)
         .exits(4)
-        .prints("no-such-program: not found");
+        .prints("/no/such/program: not found");
     let unprepared = "[workload.a]\ncommand = 'true'\nprepare = 'echo no room; false'\n";
     run(&home, unprepared, &on)
         .exits(4)
