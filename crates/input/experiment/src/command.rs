@@ -5,12 +5,13 @@ use std::ops::Range;
 use crate::check::Keyed;
 use crate::document::{Node, Report, Table};
 use iodyno_model::{
-    Action, Better, CycleStep, ErrorPolicy, Job, JobEnd, Metric, Operations, OutputMetric,
-    OutputSource, Reporting, ShellCommand, Unit, Work, Workload, Writing,
+    Action, Better, CycleStep, Job, JobEnd, Metric, Operations, OutputMetric, OutputSource,
+    ShellCommand, Unit, Workload, Writing,
 };
 use iodyno_units::Nanos;
 use regex::RegexBuilder;
 
+use crate::fileops::new_job;
 use crate::keys::OUTPUT;
 
 /// The keys of a workload that belong to `command`.
@@ -116,19 +117,8 @@ pub fn workload(name: &str, command: ShellCommand, end: JobEnd) -> Workload {
         command: Some(command),
     };
     let job = Job {
-        name: name.to_owned(),
-        description: operations.about.clone(),
-        work: Work::FileOperations(operations),
         end,
-        errors: ErrorPolicy {
-            exit_all: true,
-            ..ErrorPolicy::default()
-        },
-        reporting: Reporting {
-            together: true,
-            ..Reporting::default()
-        },
-        ..Job::default()
+        ..new_job(name, operations)
     };
     Workload::new(name, Vec::new(), vec![job])
 }

@@ -1,20 +1,9 @@
 //! The commands of a job: fio's `exec_prerun` and `exec_postrun`.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::Duration;
-
-use rustix::process::{Pid, Signal, kill_process_group};
-
 use crate::outcome::WorkerError;
 use crate::shared::CloneShared;
+use crate::shell;
 use crate::spec::OutputFiles;
-
-/// The longest delay of a stop request.
-const HEARING: Duration = Duration::from_millis(20);
 
 /// Runs a command of a job in a shell and waits for its end. Its output goes to `FOLDER/JOB.MOMENT.txt`, as in fio;
 /// `moment` is `prerun` or `postrun`. A stop request kills it.
@@ -39,9 +28,10 @@ pub(crate) fn run(
             "remove or rename what is there, or use a folder that can be written".into(),
         )
     })?;
-    let end = started(command, file).and_then(|child| ended(child, shared));
-    let cause = match end {
-        Ok(Some(status)) if !status.success() => status.to_string(),
+    let before = shared.stop_request();
+    let mut stop = || shared.stop_request() != before;
+    let cause = match shell::run_into(command, file, &mut stop) {
+        Ok(Some(ended)) if !ended.status.success() => ended.status.to_string(),
         Ok(_) => return Ok(()),
         Err(error) => error.to_string(),
     };
@@ -49,30 +39,4 @@ pub(crate) fn run(
         cause,
         format!("its output is in `{}`", path.display()),
     ))
-}
-
-fn started(command: &str, output: File) -> io::Result<Child> {
-    Command::new("/bin/sh")
-        .args(["-c", command])
-        .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
-        .process_group(0)
-        .spawn()
-}
-
-/// How it ended; `None`: it was killed because the job was to stop.
-fn ended(mut child: Child, shared: &CloneShared) -> io::Result<Option<ExitStatus>> {
-    let before = shared.stop_request();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if shared.stop_request() != before {
-            let group = Pid::from_raw(child.id().cast_signed());
-            group.map(|group| kill_process_group(group, Signal::KILL));
-            return child.wait().map(|_| None);
-        }
-        thread::sleep(HEARING);
-    }
 }

@@ -1,5 +1,6 @@
 //! Runs a command in a shell: its time, its output, and what it used.
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
@@ -63,8 +64,9 @@ impl Ended {
     }
 }
 
-/// Runs a command by `/bin/sh -c` in a folder, without input, in a process group of its own. `stop` is asked every 50 ms:
-/// if it is true, the group is killed and the result is `None`. Processes that outlive the command are not waited for.
+/// Runs a command by `/bin/sh -c` in a folder, without input, in a process group of its own. `stop` is called every
+/// 50 ms: if it returns true, the group is killed and the result is `None`. Processes that outlive the command are not
+/// waited for.
 ///
 /// # Errors
 /// It could not be started, or its output not be read.
@@ -73,15 +75,28 @@ pub fn run(
     folder: &Path,
     stop: &mut dyn FnMut() -> bool,
 ) -> io::Result<Option<Ended>> {
+    let mut shell = Command::new("/bin/sh");
+    shell.stdout(Stdio::piped()).stderr(Stdio::piped());
+    finish(shell.args(["-c", command]).current_dir(folder), stop)
+}
+
+/// The same in the working folder, with both streams in a file.
+///
+/// # Errors
+/// It could not be started.
+pub(crate) fn run_into(
+    command: &str,
+    output: File,
+    stop: &mut dyn FnMut() -> bool,
+) -> io::Result<Option<Ended>> {
+    let mut shell = Command::new("/bin/sh");
+    shell.stdout(output.try_clone()?).stderr(output);
+    finish(shell.args(["-c", command]), stop)
+}
+
+fn finish(command: &mut Command, stop: &mut dyn FnMut() -> bool) -> io::Result<Option<Ended>> {
     let start = MonotonicClock.now();
-    let child = Command::new("/bin/sh")
-        .args(["-c", command])
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()?;
+    let child = command.stdin(Stdio::null()).process_group(0).spawn()?;
     let mut running = Running::new(child)?;
     let watched = running.watch(stop);
     if !matches!(watched, Ok(true)) {

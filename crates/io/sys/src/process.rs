@@ -10,7 +10,7 @@ use crate::thread::Usage;
 /// without `run_delay_ns`.
 ///
 /// # Errors
-/// ECHILD: it is no child of this process, or its end was waited for already.
+/// ECHILD: it is not a child of this process, or was already waited for.
 pub fn wait(pid: u32) -> io::Result<(ExitStatus, Usage)> {
     loop {
         let mut status = 0;

@@ -137,7 +137,7 @@ impl Layout {
             }
         };
         rows.retain(|row| !columns.contains(row));
-        // What nobody asked to compare, is compared in columns only.
+        // A dimension that nobody asked to compare is compared in columns only.
         let asked = !question.inferred || question.baseline.is_some();
         let several = |dimension: &String| number_of_values(trials, dimension) > 1;
         let own = several(&question.columns) && (asked || columns.contains(&question.columns));
@@ -388,7 +388,7 @@ fn cell(
         );
         !none
     };
-    // Several workloads in one row have no common median.
+    // Values of different workloads have no common median.
     let mut results = row.cells.iter();
     let combined = row.family || results.any(|it| !it.members.is_empty());
     let ratio = match result {

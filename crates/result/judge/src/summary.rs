@@ -53,7 +53,7 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
         false => Vec::new(),
     };
     // A command that takes seconds counts in the second in which it ends.
-    let series = match clones.iter().any(|clone| clone.command.is_some()) {
+    let series = match work::runs_commands(trial) {
         true => Vec::new(),
         false => series(workload, trial),
     };

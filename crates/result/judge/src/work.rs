@@ -73,6 +73,11 @@ pub(crate) fn covered(spans: &mut [(u64, u64)]) -> u64 {
     sum
 }
 
+/// Whether the trial runs commands, whose time says nothing about the storage.
+pub(crate) fn runs_commands(trial: &Trial) -> bool {
+    clones(trial).any(|clone| clone.command.is_some())
+}
+
 /// Number of cycles of file operations that a clone completed.
 pub(crate) fn operations<'a>(
     workload: &'a Workload,

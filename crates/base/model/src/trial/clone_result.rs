@@ -168,7 +168,8 @@ pub struct CommandResult {
     pub failed: u64,
     /// The largest exit status; 128 + N for signal N.
     pub exit_status: i32,
-    /// For each metric of its output, in the order of the plan: the mean over the executions.
+    /// For each metric of its output, in the order of the plan: the mean over the executions; empty
+    /// if none ended with all of them.
     pub values: Vec<f64>,
     /// The last part of the output of the last execution: standard output, then standard error.
     pub output: String,

@@ -19,6 +19,7 @@ use iodyno_model::{Job, Needs, Operations, Source, Workload, Writing};
 pub use names::{Named, named, names, suggest, text};
 pub use overrides::{Overrides, with_all};
 pub use page::keys;
+pub(crate) use read::new_job;
 pub use read::{read, read_table};
 pub use settings::{Counted, SETTINGS, Sized, size};
 pub use write::write;

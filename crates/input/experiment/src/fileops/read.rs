@@ -162,7 +162,7 @@ fn job(name: &str, operations: Operations, file: &Section<'_>, report: &mut Repo
 }
 
 /// A job of file operations without an end condition.
-fn new_job(name: &str, operations: Operations) -> Job {
+pub(crate) fn new_job(name: &str, operations: Operations) -> Job {
     Job {
         name: name.to_owned(),
         description: operations.about.clone(),

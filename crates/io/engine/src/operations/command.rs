@@ -27,6 +27,7 @@ pub(super) enum NotRun {
 pub(super) struct CommandStep {
     command: ShellCommand,
     readers: Vec<OutputReader>,
+    /// Number of executions whose values were read.
     runs: u64,
     cpu: CpuUse,
     result: CommandResult,
@@ -73,7 +74,6 @@ impl CommandStep {
             Ok(None) => return Err(NotRun::Stopped),
             Err(error) => return Err(self.fail(error.to_string())),
         };
-        self.runs += 1;
         self.result.output = ended.tail(KEPT);
         if !ended.status.success() {
             self.result.failed += 1;
@@ -82,14 +82,14 @@ impl CommandStep {
                 return Err(self.fail(ended.failure()));
             }
         }
-        for (reader, sum) in self.readers.iter().zip(&mut self.result.values) {
-            match reader.read(&ended) {
-                Ok(value) => *sum += value,
-                Err(why) => {
-                    return Err(self.fail(format!("{why}; {}", ended.failure())));
-                }
-            }
+        let values = self.readers.iter().map(|reader| reader.read(&ended));
+        let values: Vec<f64> = values
+            .collect::<Result<_, String>>()
+            .map_err(|why| self.fail(format!("{why}; {}", ended.failure())))?;
+        for (sum, value) in self.result.values.iter_mut().zip(values) {
+            *sum += value;
         }
+        self.runs += 1;
         self.cpu.add(&used(Usage::default(), ended.usage));
         Ok(ended.span)
     }
@@ -103,8 +103,9 @@ impl CommandStep {
     /// The results of its executions, and what they used.
     pub(super) fn results(&self) -> (CommandResult, CpuUse) {
         let mut result = self.result.clone();
-        for sum in &mut result.values {
-            *sum /= self.runs.max(1) as f64;
+        match self.runs {
+            0 => result.values.clear(),
+            runs => (result.values.iter_mut()).for_each(|sum| *sum /= runs as f64),
         }
         (result, self.cpu)
     }

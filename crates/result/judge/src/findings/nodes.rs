@@ -112,7 +112,7 @@ fn differs(summary: &Summary) -> Option<Finding> {
 
 /// The nodes on which no op completed for [`STALL_NS`].
 fn stalled(workload: &Workload, trial: &Trial, summary: &Summary) -> Option<Finding> {
-    if work::clones(trial).any(|clone| clone.command.is_some()) {
+    if work::runs_commands(trial) {
         return None;
     }
     let stalls: Vec<String> = summary

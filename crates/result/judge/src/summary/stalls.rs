@@ -42,7 +42,7 @@ impl Standstill {
     /// The longest one, if it is of at least [`STANDSTILL_NS`]. Jobs with a rate or pauses wait without an op in
     /// flight. The time of a command says nothing about the storage.
     pub(crate) fn of(trial: &Trial) -> Option<Standstill> {
-        if work::clones(trial).any(|clone| clone.command.is_some()) {
+        if work::runs_commands(trial) {
             return None;
         }
         let stalls = trial.parts.iter().filter_map(|part| part.stalls.as_ref());

@@ -5,7 +5,6 @@ use iodyno_model::{Finding, Summary, Trial, Workload};
 use iodyno_units::counted;
 
 use super::table::{COLUMNS, notes, sections};
-use crate::operations::cycles;
 use crate::table::{Column, Markup, Table};
 
 /// A trial of a run.
@@ -61,8 +60,7 @@ pub fn trials_markup(trials: &[NumberedTrial<'_>], markup: Markup) -> String {
         for found in &trial.findings {
             entry(&mut remarks, found.kind.words()).push(of_trial(finding(found)));
         }
-        let files = cycles(shown.workload, &shown.summary).is_some();
-        legend.extend(notes(&shown.summary, files));
+        legend.extend(notes(shown.workload, &shown.summary));
     }
     let remarks = remarks
         .iter()

@@ -32,8 +32,6 @@ pub(super) struct Figures {
 
 /// The table with its footnotes.
 pub(super) fn table(workload: &Workload, summary: &Summary, style: Style) -> String {
-    let files = operations::cycles(workload, summary)
-        .is_some_and(|cycles| cycles.operations.command.is_none());
     let mut table = without_rows(workload, summary);
     let mut empty = true;
     for (title, rows) in sections(workload, summary) {
@@ -45,7 +43,7 @@ pub(super) fn table(workload: &Workload, summary: &Summary, style: Style) -> Str
     empty &= !add_nodes(&mut table, summary);
     match empty {
         true => style.paint(Paint::Yellow, "no op completed") + "\n",
-        false => table.draw(style.columns(), style) + &footnotes(summary, files, style),
+        false => table.draw(style.columns(), style) + &footnotes(workload, summary, style),
     }
 }
 
@@ -221,8 +219,9 @@ fn latency_cells(histogram: &Histogram, quantiles: &[Quantile]) -> [String; 5] {
     ]
 }
 
-/// The meaning of the marks and of the second row of a direction, if there are any. `files`: with file operations.
-pub(super) fn notes(summary: &Summary, files: bool) -> Vec<String> {
+/// The meaning of the marks and of the second row of a direction, if there are any.
+pub(super) fn notes(workload: &Workload, summary: &Summary) -> Vec<String> {
+    let cycles = operations::cycles(workload, summary);
     let rows = || summary.groups.iter().flat_map(|group| &group.rows);
     let drawn = |quantile: &&Quantile| [50.0, 99.0, 99.9].contains(&quantile.percent);
     let quantiles = || {
@@ -231,7 +230,7 @@ pub(super) fn notes(summary: &Summary, files: bool) -> Vec<String> {
             .filter(drawn)
     };
     let mut notes = Vec::new();
-    if files {
+    if cycles.is_some_and(|cycles| cycles.operations.command.is_none()) {
         notes.push("* timed: these steps make up the op".to_owned());
     }
     if rows().any(|row| !row.response.is_empty()) {
@@ -249,8 +248,8 @@ pub(super) fn notes(summary: &Summary, files: bool) -> Vec<String> {
     notes
 }
 
-fn footnotes(summary: &Summary, files: bool, style: Style) -> String {
-    let notes = notes(summary, files);
+fn footnotes(workload: &Workload, summary: &Summary, style: Style) -> String {
+    let notes = notes(workload, summary);
     let notes = notes.iter();
     notes
         .map(|note| {

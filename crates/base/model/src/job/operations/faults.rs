@@ -51,7 +51,7 @@ impl Operations {
             let unknown = step.action.set().filter(|name| !self.has(name));
             let unknown = unknown.map(|name| format!("unknown set `{name}`"));
             let without = step.action == Action::Run && self.command.is_none();
-            let without = without.then(|| "there is no command to run".to_owned());
+            let without = without.then(|| "the workload has no command".to_owned());
             faults.extend(
                 own.chain(unknown)
                     .chain(without)
