@@ -277,6 +277,7 @@ fn ready_hosts(
         }
     }
     let mut faults = iodyno_lab::obstacles(&plan, nodes, store_files, stop);
+    faults.extend(iodyno_lab::untraceable(&plan, nodes, stop));
     // A single trial checks it itself, and is stored.
     if faults.is_empty() && matches!(begin, Begin::New(_)) && plan.cells() > 1 {
         faults = iodyno_lab::shortages(&plan, 0..plan.cells(), nodes, stop);

@@ -166,16 +166,14 @@ pub(crate) fn foresee(plan: &Plan, context: &Context) -> Result<Option<Forecast>
     Ok(forecast(plan, &store, &nodes, &StopFlag::new()))
 }
 
-/// The faults that prevent making the storage of a plan on its nodes. Changes nothing.
+/// The faults that prevent making the storage of a plan on its nodes, or tracing there. Changes nothing.
 pub(crate) fn obstacles(plan: &Plan, context: &Context) -> Result<Vec<Diagnostic>, Failure> {
     let store = SqliteStore::files_of(&context.store_path()?);
     let nodes = context.nodes()?.list();
-    Ok(iodyno_lab::obstacles(
-        plan,
-        &nodes,
-        &store,
-        &StopFlag::new(),
-    ))
+    let stop = StopFlag::new();
+    let mut faults = iodyno_lab::obstacles(plan, &nodes, &store, &stop);
+    faults.extend(iodyno_lab::untraceable(plan, &nodes, &stop));
+    Ok(faults)
 }
 
 #[cfg(test)]

@@ -77,6 +77,38 @@ pub fn shortages(
     faults
 }
 
+/// Why nodes cannot trace requests at block devices, or replay the traces of existing targets, as the plan asks.
+/// Changes nothing.
+pub fn untraceable(plan: &Plan, nodes: &[LabNode<'_>], stop: &StopFlag) -> Vec<Diagnostic> {
+    let real = |cell: &u32| !plan.cell(*cell).1.in_virtual_time();
+    let mut cells = (0..plan.cells()).filter(real);
+    let traced = plan.sampling.block_trace && plan.sampling.every_ns > 0 && cells.next().is_some();
+    let replays = |bound: &BoundPlan| {
+        let mut jobs = bound.workload.jobs.iter();
+        jobs.any(|job| job.work.replay().is_some())
+    };
+    let bound = first_trials(plan, 0..plan.cells()).filter(replays);
+    let bound = by_node(plan, bound.collect(), nodes.len());
+    let found = examine(nodes, stop, |node| {
+        let replays = bound[node].clone();
+        (traced || !replays.is_empty()).then(|| Examination {
+            block_trace: traced,
+            replays,
+            ..Examination::default()
+        })
+    });
+    let mut faults = Vec::new();
+    for (node, found) in nodes.iter().zip(found) {
+        let own = found.unwrap_or_default().no_traces.into_iter();
+        for fault in own.map(|fault| node.prefix_fault(fault)) {
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+        }
+    }
+    faults
+}
+
 /// The trials in which each node takes part.
 fn by_node(plan: &Plan, bound: Vec<BoundPlan>, nodes: usize) -> Vec<Vec<BoundPlan>> {
     let mut by_node = vec![Vec::new(); nodes];

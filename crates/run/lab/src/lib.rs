@@ -38,7 +38,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub use acts::{Act, ActKind};
 pub use end::{RunEnd, StopReason};
-pub use experiment::{carry_out, forecast, shortages};
+pub use experiment::{carry_out, forecast, shortages, untraceable};
 pub use iodyno_runner::Unsettled;
 pub use made::{fresh, obstacles, turns};
 pub use nodes::{Lab, LabNode};

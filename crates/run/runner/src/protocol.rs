@@ -203,6 +203,12 @@ pub struct Examination {
     pub forecast: Vec<BoundPlan>,
     /// Trials of one run whose space is checked.
     pub room: Vec<BoundPlan>,
+    /// Whether to find out if requests at block devices can be traced.
+    #[serde(default)]
+    pub block_trace: bool,
+    /// Trials whose traces are read.
+    #[serde(default)]
+    pub replays: Vec<BoundPlan>,
 }
 
 /// The result of an [`Examination`].
@@ -219,6 +225,9 @@ pub struct Examined {
     /// The space and inodes that the trials lack now, each with the index of its trial; without one if only all trials
     /// together lack them.
     pub shortages: Vec<(Option<usize>, Diagnostic)>,
+    /// Why requests at block devices cannot be traced, or traces cannot be replayed, if that was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub no_traces: Vec<Diagnostic>,
 }
 
 /// An existing file, folder or device.
@@ -633,6 +642,7 @@ mod tests {
                     faults: Vec::new(),
                     traces: Vec::new(),
                 }],
+                no_traces: Vec::new(),
                 shortages: vec![(None, Diagnostic::error("no"))],
             }),
             Message::CleanedUp(Ok(true)),

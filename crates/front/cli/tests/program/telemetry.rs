@@ -577,9 +577,17 @@ fn requests_are_traced_at_the_devices_and_not_compared_with_untraced_ones() {
 }
 
 #[test]
-fn tracing_without_the_permission_names_the_capability_before_anything_is_written() {
+fn a_trace_that_cannot_be_made_is_refused_before_a_run_is_stored() {
     let home = Home::new();
     home.file("job.fio", JOB);
+    let log = "fio version 2 iolog\nf add\nf read 0 x\n";
+    home.file("t.log", log);
+    home.file("replay.fio", "[j]\nread_iolog=t.log\n");
+    home.iodyno(&["run", "replay.fio"])
+        .exits(3)
+        .stderr_has("line 3: its length `x` is not a number");
+    let pair = ["run", "replay.fio", "--on", "a=.", "--on", "b=."];
+    home.iodyno(&pair).exits(3);
     let mut command = match crate::harness::root() {
         true => {
             let mut command = home.program(Path::new("setpriv"));
@@ -590,10 +598,16 @@ fn tracing_without_the_permission_names_the_capability_before_anything_is_writte
     };
     command.args(["run", "job.fio", "--trace", "block"]);
     let done = Running::of(command).done();
-    if done.stderr.contains("setpriv") || done.stderr.contains("/sys/kernel/btf") {
+    if done.stderr.contains("setpriv") {
         return crate::harness::skip(&done.stderr);
     }
-    assert!(done.stderr.contains("CAP_BPF"), "{}", done.stderr);
+    let whys = ["CAP_BPF", "/sys/kernel/btf"];
+    let refused = whys.iter().any(|why| done.stderr.contains(why));
+    assert!(refused, "{}", done.stderr);
+    let done = done.exits(3);
+    assert!(!done.stderr.contains("run 1"), "{}", done.stderr);
+    let runs = home.iodyno(&["list", "--json"]).succeeds().json();
+    assert_eq!(runs["runs"].as_array().map(Vec::len), Some(0), "{runs}");
     let left: Vec<_> = std::fs::read_dir(home.work()).unwrap().collect();
     assert!(!left.iter().any(|entry| {
         let name = entry.as_ref().unwrap().file_name();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use iodyno_engine::trace::TracedOp;
 use iodyno_host::{Roots, identity, space, stack};
 use iodyno_model::{BoundPlan, Diagnostic, Forecast, Job, KnownTarget};
+use iodyno_telemetry::may_trace_block;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -45,7 +46,25 @@ pub(crate) fn examine(wanted: Examination) -> Examined {
             .collect(),
         forecasts: wanted.forecast.iter().map(forecast).collect(),
         shortages: shortages(&wanted.room),
+        no_traces: (wanted
+            .block_trace
+            .then(no_block_trace)
+            .flatten()
+            .into_iter())
+        .chain(wanted.replays.iter().flat_map(unreadable))
+        .collect(),
     }
+}
+
+/// Why a trial whose jobs replay traces cannot start.
+fn unreadable(plan: &BoundPlan) -> Vec<Diagnostic> {
+    resolve(plan, &HostProbe).err().unwrap_or_default()
+}
+
+/// Why requests at block devices cannot be traced here.
+pub(super) fn no_block_trace() -> Option<Diagnostic> {
+    let error = may_trace_block().err()?;
+    Some(Diagnostic::error(format!("--trace block: {error}")))
 }
 
 /// `with_room`: a temporary file without a name is opened in a folder, to find out about direct I/O.

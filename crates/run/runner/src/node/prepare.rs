@@ -28,6 +28,7 @@ use crate::files::{self, Files, Opening};
 use crate::logs::iolog::{self, Iolog};
 use crate::logs::{self, CloneLogs, Epoch};
 use crate::node::control::Control;
+use crate::node::examine::no_block_trace;
 use crate::node::message_writer::MessageSender;
 use crate::node::simulated_devices;
 use crate::node::telemetry::BackgroundSampler;
@@ -37,7 +38,6 @@ use crate::protocol::{Command, Event};
 use crate::resolve::resolve;
 use crate::resolve::resolved::{Resolved, ResolvedClone};
 use crate::resolve::seeds;
-use iodyno_telemetry::may_trace_block;
 
 /// A clone that waits for its thread.
 #[derive(Debug)]
@@ -95,11 +95,9 @@ pub(crate) fn prepare(
         .map_err(|fault| PrepareError::Unprepared(vec![fault]))?;
     // A layout changes the environment, so it is read after the layout.
     exports::admit(plan)?;
-    if samples(plan) && plan.sampling.block_trace {
-        may_trace_block().map_err(|error| {
-            let fault = Diagnostic::error(format!("--trace block: {error}"));
-            PrepareError::Unprepared(vec![fault])
-        })?;
+    let traced = samples(plan) && plan.sampling.block_trace;
+    if let Some(fault) = traced.then(no_block_trace).flatten() {
+        return Err(PrepareError::Unprepared(vec![fault]));
     }
     let beside = wanted.iter().all(Wanted::ready) && !Site::lays_out(plan);
     let paths = wanted.iter().map(|wanted| wanted.path.clone());
