@@ -445,6 +445,7 @@ const VM: &[Key] = &[
     key("host_cpus", NUMBERS, "CPUs of the host on which qemu runs: `0-3,8`.").default("all"),
     key("host_numa", NUMBERS, "NUMA nodes of the host whose memory qemu uses, and whose CPUs unless `host_cpus` names them: `0`.").default("all"),
     key("side_by_side", Kind::Switch, "The guests of this configuration exist beside other configurations, so that they are not booted for each trial. Idle guests use memory, and little of the CPUs.").default("`false`"),
+    key("boot_timeout", Kind::Time(SECOND), "Longest time from the start of a guest until it answers. A slower guest is started again, at most twice.").default("2 minutes; with `image`, 15"),
     key("disk", Kind::Table(VM_DISK), "Settings of the disks."),
 ];
 

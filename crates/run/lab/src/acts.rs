@@ -398,6 +398,7 @@ impl Found {
             pinning,
             side_by_side: _,
             names,
+            boot_timeout_ns: _,
         } = vm;
         self.paths("vm.kernel", kernel);
         self.each(ActKind::Runs, "vm.share", share);

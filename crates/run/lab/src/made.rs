@@ -479,6 +479,9 @@ impl<'a> OnNode<'a> {
                 .map_or(String::new(), Provision::words),
         );
         let made = node.node.provision(&request, self.stop, &mut progress)?;
+        for note in &made.notes {
+            tell(TargetEvent::Note(node.prefix_text(note)));
+        }
         let number = self.made.entry(place).or_default();
         *number += 1;
         let live = Live::new(place, request.token, round, *number, made);

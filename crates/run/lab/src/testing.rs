@@ -409,6 +409,7 @@ impl StorageNode for FakeNode<'_> {
                 .share
                 .then(|| ExportUri::of_share(Path::new("/made/share"))),
             stats: Vec::new(),
+            notes: Vec::new(),
         })
     }
 

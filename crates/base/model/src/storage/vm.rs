@@ -1,6 +1,7 @@
 //! Virtual machines that iodyno starts for a target.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use iodyno_units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,9 @@ pub struct VmLayer {
     /// Their names as nodes; empty: `guest1`, `guest2`, …
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
+    /// See [`VmLayer::boot_timeout`], ns; `None`: the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_timeout_ns: Option<u64>,
 }
 
 impl Default for VmLayer {
@@ -57,6 +61,7 @@ impl Default for VmLayer {
             pinning: Pinning::default(),
             side_by_side: false,
             names: Vec::new(),
+            boot_timeout_ns: None,
         }
     }
 }
@@ -72,6 +77,15 @@ impl VmLayer {
         let used = self.uses();
         disks.extend(vec![last; below.saturating_sub(used)]);
         disks
+    }
+
+    /// The longest time from the start of a virtual machine until it answers. A user's image boots a distribution.
+    pub fn boot_timeout(&self) -> Duration {
+        let usual = match self.image {
+            None => Duration::from_secs(120),
+            Some(_) => Duration::from_secs(900),
+        };
+        self.boot_timeout_ns.map_or(usual, Duration::from_nanos)
     }
 
     /// The name of the virtual machines' host as a node, which is sampled during their trials.

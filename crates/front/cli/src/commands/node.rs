@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use iodyno_storage::guest::port::{self, NodeExit};
-use iodyno_storage::guest::{BOOT_LIMIT, Machine, ssh};
+use iodyno_storage::guest::{ANSWER_LIMIT, Machine, ssh};
 
 use crate::args::NodeArgs;
 use crate::screen;
@@ -35,7 +35,7 @@ fn in_guest(socket: &Path) -> u8 {
         screen::write_err(&format!("cannot start {}: {error}\n", ssh::SSH));
         return LOST;
     }
-    match port::relay(socket, BOOT_LIMIT, stdin(), stdout()) {
+    match port::relay(socket, ANSWER_LIMIT, stdin(), stdout()) {
         Ok(NodeExit::Code(code)) => code as u8,
         Ok(NodeExit::Signal(signal)) => (SIGNAL + signal) as u8,
         Err(error) => {

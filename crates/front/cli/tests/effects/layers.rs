@@ -218,6 +218,7 @@ const GUESTS: &[Case] = &[
     ]).and(&["vm.image.key", "vm.image.kernel", "vm.image.initrd", "vm.image.append", "vm.image.program", "vm.image.path", "vm.image.format"]).after(images).unless(no_images),
     case("vm.guests", qemu!("id=disk[0-9]"), on!("md on vm on file on ." "configuration.c.file = {size = '64MiB', count = 4}\nconfiguration.c.vm.accel = 'tcg'"), &[("", "id=disk0 id=disk1 id=disk2 id=disk3"), ("configuration.c.vm.guests = 2", "id=disk0 id=disk1")]).unless(no_arrays),
     case("vm.accel", qemu!("-accel [a-z]*"), on!("vm on file on ." "configuration.c.file.size = '64MiB'"), &[("configuration.c.vm.accel = 'tcg'", "-accel tcg"), ("configuration.c.vm.accel = 'kvm'", "-accel kvm")]).unless(no_kvm),
+    case("vm.boot_timeout", Look::output("error", |run| { run.done.stderr.split("did not answer within ").nth(1).map_or_else(String::new, |it| it.split(" s").next().unwrap_or_default().to_owned()) }), guest!(), &[("configuration.c.vm.boot_timeout = '1s'", "1"), ("configuration.c.vm.boot_timeout = '1.5s'", "1.5")]).after(silent).or_fails().unless(no_guests),
     case("vm.share", qemu!("vhost-user-fs-pci"), "workload.a.fio = {rw='read',bs='4k',size='16k'}", &[("configuration.c = {target = 'vm on file on .', file.size = '64MiB', vm.accel = 'tcg'}", "none"), ("configuration.c = {target = 'vm on directory on .', vm.accel = 'tcg', vm.share = 'iodyno serve fs {folder} --socket {socket}'}", "vhost-user-fs-pci")]).unless(no_guests),
     case("vm.host_numa", starting("qemu", concat!(status!("Mems_allowed_list"), " | sed '/^0$/!s/.*/others/'")), guest!(), &[("", "others"), ("configuration.c.vm.host_numa = '0'", "0")]).unless(one_node),
     case("vm.disk.command", command!("servers", "qemu-storage-daemon", "id=[a-z]+,node"), guest!("configuration.c.vm.disk.interface = 'vhost-user-blk'"), &[("configuration.c.vm.disk.command = 'qemu-storage-daemon --blockdev driver=file,node-name=d,filename={file} --export type=vhost-user-blk,id=one,node-name=d,addr.type=unix,addr.path={socket},writable=on'", "id=one,node"), ("configuration.c.vm.disk.command = 'qemu-storage-daemon --blockdev driver=file,node-name=d,filename={file} --export type=vhost-user-blk,id=other,node-name=d,addr.type=unix,addr.path={socket},writable=on'", "id=other,node")]).unless(no_daemon),
@@ -239,6 +240,11 @@ fn counted(folder: &Path) {
 esac
 PATH=${PATH#*:}; exec qemu-system-x86_64 "$@""#;
     stand_in(folder, "qemu-system-x86_64", script);
+}
+
+/// A virtual machine that never boots.
+fn silent(folder: &Path) {
+    stand_in(folder, "qemu-system-x86_64", "exec sleep 1000");
 }
 
 /// A guest with these layers on a disk.

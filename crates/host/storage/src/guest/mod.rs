@@ -19,8 +19,7 @@ pub use image::{Image, cache_folder};
 pub use kernel::Kernel;
 pub use modules::{ModuleTree, decompressor};
 pub use qemu::{
-    ACCELERATION_LIMIT, BOOT_LIMIT, Boot, IMAGE_LIMIT, Machine, disk_path, end_of, modules_of,
-    share_path,
+    ACCELERATION_LIMIT, ANSWER_LIMIT, Boot, Machine, disk_path, end_of, modules_of, share_path,
 };
 
 use std::io;

@@ -109,7 +109,7 @@ pub enum PortError {
     #[error("the virtual machine does not run: {0}")]
     Gone(io::Error),
     /// It did not answer in time.
-    #[error("the guest did not answer within {} s", .0.as_secs())]
+    #[error("the guest did not answer within {} s", .0.as_secs_f64())]
     Silent(Duration),
     /// The caller's `stop` returned true.
     #[error("stopped while the guest was called")]
@@ -243,9 +243,12 @@ fn connect(
     loop {
         match UnixStream::connect(socket) {
             Ok(stream) => return Ok(stream),
-            Err(error) if begun.elapsed() < limit && is_early(&error, patience, &mut refused) => {
+            Err(error) if is_early(&error, patience, &mut refused) => {
                 if stop() {
                     return Err(PortError::Stopped);
+                }
+                if begun.elapsed() >= limit {
+                    return Err(PortError::Silent(limit));
                 }
                 thread::sleep(PAUSE);
             }

@@ -12,11 +12,9 @@ use iodyno_model::{
 
 use crate::guest::port;
 
-/// The longest time from the start of qemu to the first answer of the guest.
-pub const BOOT_LIMIT: Duration = Duration::from_secs(120);
-/// The longest time from the start of qemu until a user's image can be logged in to. It boots a whole distribution.
-pub const IMAGE_LIMIT: Duration = Duration::from_secs(900);
-/// The same with KVM if it may be replaced: a KVM device that does not work makes qemu hang.
+/// The longest time until a guest that has booted answers.
+pub const ANSWER_LIMIT: Duration = Duration::from_secs(120);
+/// The longest time of a boot with KVM if it may be replaced: a KVM device that does not work makes qemu hang.
 pub const ACCELERATION_LIMIT: Duration = Duration::from_secs(10);
 /// The start of the disks' serial numbers; their number follows.
 pub(crate) const SERIAL: &str = "iodyno";

@@ -51,6 +51,22 @@ impl Storage {
     }
 }
 
+/// Why a guest cannot be used.
+pub(super) struct NotBooted {
+    pub(super) fault: Box<Diagnostic>,
+    /// It may only have been too slow.
+    pub(super) slow: bool,
+}
+
+impl From<Diagnostic> for NotBooted {
+    fn from(fault: Diagnostic) -> NotBooted {
+        NotBooted {
+            fault: Box::new(fault),
+            slow: false,
+        }
+    }
+}
+
 /// A target that is being made.
 pub(super) struct Making<'a> {
     pub(super) ops: HostOps<'a>,
@@ -68,6 +84,7 @@ pub(super) struct Making<'a> {
     pub(super) share: Option<ExportUri>,
     /// The sockets on which file servers tell what they counted.
     pub(super) stats: Vec<PathBuf>,
+    pub(super) notes: Vec<String>,
 }
 
 impl Making<'_> {

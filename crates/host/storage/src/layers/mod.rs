@@ -34,6 +34,7 @@ mod zfs;
 
 use std::collections::BTreeMap;
 
+use iodyno_guard::Guard;
 use iodyno_host::{Owner, boot_id, on_threads, socket_folder};
 use iodyno_model::Diagnostic;
 
@@ -127,18 +128,7 @@ impl Maker<'_> {
         let journal = Journal::begin(&self.folders.journals, header, self.host)
             .map_err(|error| vec![not_recorded(&error.to_string())])?;
         let guard = self.guard(&request.protected);
-        let mut making = Making {
-            ops: self.ops(&guard, &journal),
-            journal,
-            mounts: self.folders.mounts.join(&request.token),
-            request,
-            facts: BTreeMap::new(),
-            throttled: Vec::new(),
-            flakey: Vec::new(),
-            guests: Vec::new(),
-            share: None,
-            stats: Vec::new(),
-        };
+        let mut making = self.making(&guard, journal, request);
         match making.all() {
             Ok(path) => Ok(Provisioned {
                 path,
@@ -147,6 +137,7 @@ impl Maker<'_> {
                 guests: making.guests,
                 share: making.share,
                 stats: making.stats,
+                notes: making.notes,
             }),
             Err(fault) => {
                 let mut faults = vec![fault];
@@ -156,6 +147,27 @@ impl Maker<'_> {
                 faults.extend(undo(&mut ops, journal, By::Owner).faults);
                 Err(faults)
             }
+        }
+    }
+
+    fn making<'a>(
+        &'a self,
+        guard: &'a Guard,
+        journal: Journal,
+        request: &'a ProvisionRequest,
+    ) -> Making<'a> {
+        Making {
+            ops: self.ops(guard, &journal),
+            journal,
+            mounts: self.folders.mounts.join(&request.token),
+            request,
+            facts: BTreeMap::new(),
+            throttled: Vec::new(),
+            flakey: Vec::new(),
+            guests: Vec::new(),
+            share: None,
+            stats: Vec::new(),
+            notes: Vec::new(),
         }
     }
 

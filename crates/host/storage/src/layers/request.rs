@@ -42,6 +42,9 @@ pub struct Provisioned {
     /// The sockets on which its file servers tell what they counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stats: Vec<PathBuf>,
+    /// What the user should know of how it was made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What undoing a target consisted of.

@@ -184,26 +184,66 @@ pub(super) fn renew(ops: &mut HostOps<'_>, journal: &Journal) -> Result<(), Diag
     if journal.header.provision.virtiofs().is_none() {
         return Ok(());
     }
-    let steps = journal.steps.iter().enumerate().rev();
-    let server = steps.filter(|(_, step)| !step.undone);
-    let mut server = server.filter_map(|(number, step)| match &step.action {
+    let servers = servers(journal, &|_| true);
+    let Some((_, last)) = servers.last() else {
+        return Ok(());
+    };
+    let point = last.point.to_owned();
+    start_again(ops, journal, &|other| other == point)
+}
+
+/// A server of a target: the fields of its [`Action::Server`].
+struct Server<'a> {
+    command: &'a [String],
+    log: &'a Path,
+    point: &'a Path,
+}
+
+/// The servers that run with such a point, in the order in which they were started, with the marks of their processes.
+fn servers<'j>(journal: &'j Journal, chosen: &dyn Fn(&Path) -> bool) -> Vec<(String, Server<'j>)> {
+    let steps = journal.steps.iter().enumerate();
+    let servers = steps.filter_map(|(number, step)| match &step.action {
         Action::Server {
             command,
             point,
             log,
-        } => Some((number, command, point, log)),
+        } if !step.undone && chosen(point) => Some((
+            journal.mark(number),
+            Server {
+                command,
+                log,
+                point,
+            },
+        )),
         _ => None,
     });
-    let Some((number, command, socket, log)) = server.next() else {
-        return Ok(());
-    };
-    // As in the step that started it: it is undone with that.
-    ops.mark = journal.mark(number);
-    ops.end_processes(&ops.mark);
-    let _ = std::fs::remove_file(socket);
-    let _ = std::fs::remove_file(stats_socket(socket));
-    ops.start(command, log)?;
-    ops.await_socket(command, log, socket)
+    servers.collect()
+}
+
+/// Ends the servers with such a point and starts them anew, with the marks of the steps that started them: they are
+/// undone with those.
+///
+/// # Errors
+/// One cannot be started.
+pub(super) fn start_again(
+    ops: &mut HostOps<'_>,
+    journal: &Journal,
+    chosen: &dyn Fn(&Path) -> bool,
+) -> Result<(), Diagnostic> {
+    let servers = servers(journal, chosen);
+    for (mark, _) in servers.iter().rev() {
+        ops.end_processes(mark);
+    }
+    for (mark, server) in servers {
+        ops.mark = mark;
+        let _ = std::fs::remove_file(server.point);
+        let _ = std::fs::remove_file(stats_socket(server.point));
+        ops.start(server.command, server.log)?;
+        if !server.point.is_dir() {
+            ops.await_socket(server.command, server.log, server.point)?;
+        }
+    }
+    Ok(())
 }
 
 impl Making<'_> {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::guest::port::PortError;
 use crate::guest::{
-    ACCELERATION_LIMIT, BOOT_LIMIT, Boot, GuestError, Image, Kernel, Machine, ModuleTree,
-    disk_path, modules_of, share_path, ssh,
+    ACCELERATION_LIMIT, Boot, GuestError, Image, Kernel, Machine, ModuleTree, disk_path,
+    modules_of, share_path, ssh,
 };
 use iodyno_host::{meminfo_bytes, text};
 use iodyno_model::{
@@ -22,15 +22,18 @@ use rustix::fs::Access;
 use super::action::Action;
 use super::host::{Host, this_program, word};
 use super::host_ops::cause;
-use super::making::Making;
+use super::making::{Making, NotBooted};
 use super::request::Guest;
-use super::served::{MAX_SOCKET_LEN, is_installed, meant_or};
+use super::served::{self, MAX_SOCKET_LEN, is_installed, meant_or};
 use super::tools::{not_installed, tools};
 use super::vm_image::{self, Overlay, QEMU_IMG};
 use super::zfs;
 
 /// The module of OpenZFS.
 const ZFS: &str = "zfs";
+
+/// How often a guest that boots too slowly is started again.
+const MAX_RESTARTS: u32 = 2;
 
 /// A kernel with an initramfs of this program.
 #[derive(Debug, Clone)]
@@ -348,18 +351,8 @@ impl Making<'_> {
         let token = self.request.token.clone();
         let names = vm.names();
         for (number, (folder, mark)) in folders.iter().zip(marks).enumerate() {
-            (self.ops.progress)(&format!("boot of guest {}", number + 1));
-            let socket = match &vm.image {
-                None => {
-                    self.await_machine(folder, mark, BOOT_LIMIT)?;
-                    Machine::socket(folder)
-                }
-                Some(image) => {
-                    let overlay = &overlays[number];
-                    self.await_image(vm, image, overlay, folder, mark, each)?;
-                    ssh::socket(folder)
-                }
-            };
+            let overlay = overlays.get(number);
+            let socket = self.await_boot(vm, each, &names[number], overlay, folder, mark)?;
             self.guests.push(Guest {
                 name: names[number].clone(),
                 socket,
@@ -373,6 +366,78 @@ impl Making<'_> {
             });
         }
         Ok(())
+    }
+
+    /// Waits until a guest has booted, and starts it again if it is too slow. Returns the socket of its nodes.
+    pub(super) fn await_boot(
+        &mut self,
+        vm: &VmLayer,
+        each: usize,
+        name: &str,
+        overlay: Option<&Overlay>,
+        folder: &Path,
+        mark: &str,
+    ) -> Result<PathBuf, Diagnostic> {
+        let limit = vm.boot_timeout();
+        let seconds = limit.as_secs_f64();
+        for attempt in 0.. {
+            (self.ops.progress)(&format!("boot of {name}"));
+            let booted = match (&vm.image, overlay) {
+                (Some(image), Some(overlay)) => {
+                    self.await_image(vm, image, overlay, folder, mark, each)
+                }
+                _ => self.await_machine(folder, mark, limit),
+            };
+            match booted {
+                Ok(()) if attempt > 0 => {
+                    let note =
+                        format!("{name} did not boot within {seconds} s, and was started again");
+                    self.add_facts(
+                        "vm",
+                        vec![("boot", format!("{note} (starts: {})", attempt + 1))],
+                    );
+                    self.notes.push(note);
+                    break;
+                }
+                Ok(()) => break,
+                Err(NotBooted { slow: true, .. })
+                    if attempt < MAX_RESTARTS && !(self.ops.stop)() =>
+                {
+                    self.restart(vm, overlay, folder, mark)?;
+                }
+                Err(NotBooted { fault, slow }) => {
+                    let hint = format!(
+                        "{name} was started {} times; raise `vm.boot_timeout`, or lower `vm.guests`",
+                        attempt + 1
+                    );
+                    return Err(match slow && !(self.ops.stop)() {
+                        true => fault.hint(hint),
+                        false => *fault,
+                    });
+                }
+            }
+        }
+        Ok(match vm.image {
+            None => Machine::socket(folder),
+            Some(_) => ssh::socket(folder),
+        })
+    }
+
+    /// Ends qemu and the servers of a guest, and starts them anew.
+    fn restart(
+        &mut self,
+        vm: &VmLayer,
+        overlay: Option<&Overlay>,
+        folder: &Path,
+        mark: &str,
+    ) -> Result<(), Diagnostic> {
+        self.ops.end_processes(mark);
+        let _ = std::fs::remove_file(Machine::socket(folder));
+        if let (Some(image), Some(overlay)) = (&vm.image, overlay) {
+            self.make_overlay(image, overlay)?;
+        }
+        let of_guest = |point: &Path| point.starts_with(folder);
+        served::start_again(&mut self.ops, &self.journal, &of_guest)
     }
 
     fn vm_facts(
@@ -644,7 +709,9 @@ impl Making<'_> {
             discard: true,
         };
         let mark = self.start_machine(&probe)?;
-        let booted = self.await_machine(probe.folder, &mark, ACCELERATION_LIMIT);
+        let booted = self
+            .await_machine(probe.folder, &mark, ACCELERATION_LIMIT)
+            .map_err(|it| *it.fault);
         self.ops.end_processes(&mark);
         match (booted, wanted) {
             (Ok(()), _) => Ok((Acceleration::Kvm, None)),
@@ -678,18 +745,24 @@ impl Making<'_> {
         folder: &Path,
         mark: &str,
         limit: Duration,
-    ) -> Result<(), Diagnostic> {
+    ) -> Result<(), NotBooted> {
         let socket = Machine::socket(folder);
         let (host, stop) = (self.ops.host, self.ops.stop);
         let ended = || !socket.exists() && host.marked(mark).is_empty();
         let booted = host.await_guest(&socket, limit, &|| stop() || ended());
         booted.map_err(|error| {
+            let slow = matches!(error, PortError::Silent(_));
             let error = match error {
                 PortError::Stopped if !stop() => "qemu ended".to_owned(),
                 other => other.to_string(),
             };
             let cause = cause(&Machine::last_words(folder));
-            Diagnostic::error(format!("cannot boot a guest: {error}{cause}"))
+            NotBooted {
+                fault: Box::new(Diagnostic::error(format!(
+                    "cannot boot a guest: {error}{cause}"
+                ))),
+                slow,
+            }
         })
     }
 }

@@ -6,13 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::guest::{Boot, IMAGE_LIMIT, Machine, end_of, ssh};
+use crate::guest::{Boot, Machine, end_of, ssh};
 use iodyno_model::{Diagnostic, VmImage, VmLayer};
 
 use super::action::{Action, TARGET};
 use super::host::{Host, this_program, word};
 use super::host_ops::cause;
-use super::making::{COMMAND, Making, PAUSE};
+use super::making::{COMMAND, Making, NotBooted, PAUSE};
 use super::tools::not_installed;
 
 /// The program that makes overlays.
@@ -82,9 +82,6 @@ impl Making<'_> {
         self.step(outer)?;
         let cannot =
             |what: String, error: std::io::Error| Diagnostic::error(format!("{what}: {error}"));
-        let path = fs::canonicalize(&image.path)
-            .map_err(|error| cannot(format!("cannot find `{}`", image.path.display()), error))?;
-        let from = word(&path)?;
         let program = match &image.program {
             Some(program) => program.clone(),
             None => this_program()?,
@@ -100,18 +97,30 @@ impl Making<'_> {
         let mut overlays = Vec::new();
         for (number, port) in ports.into_iter().enumerate() {
             let file = folder.join(format!("{number}.qcow2"));
-            let to = word(&file)?;
-            let format = image.format();
-            self.run(&[
-                QEMU_IMG, "create", "-q", "-f", "qcow2", "-b", &from, "-F", format, &to,
-            ])?;
-            overlays.push(Overlay {
+            let overlay = Overlay {
                 file,
                 port,
                 program: (program.clone(), size.len()),
-            });
+            };
+            self.make_overlay(image, &overlay)?;
+            overlays.push(overlay);
         }
         Ok(overlays)
+    }
+
+    /// Makes the file of an overlay, in place of an earlier one.
+    pub(super) fn make_overlay(
+        &mut self,
+        image: &VmImage,
+        overlay: &Overlay,
+    ) -> Result<(), Diagnostic> {
+        let path = fs::canonicalize(&image.path).map_err(|error| {
+            Diagnostic::error(format!("cannot find `{}`: {error}", image.path.display()))
+        })?;
+        let (from, to, format) = (word(&path)?, word(&overlay.file)?, image.format());
+        self.run(&[
+            QEMU_IMG, "create", "-q", "-f", "qcow2", "-b", &from, "-F", format, &to,
+        ])
     }
 
     /// Waits until the guest of this folder, whose qemu has this mark, can be logged in to, and prepares it for nodes.
@@ -124,11 +133,11 @@ impl Making<'_> {
         folder: &Path,
         mark: &str,
         below: usize,
-    ) -> Result<(), Diagnostic> {
+    ) -> Result<(), NotBooted> {
         let port = overlay.port;
         let login = ssh::connect(image, folder, port, &[], Some("true"));
         self.ops.mark = format!("{}/ssh", self.request.token);
-        let begun = Instant::now();
+        let (begun, limit) = (Instant::now(), vm.boot_timeout());
         let mut gone = 0;
         while let Err(fault) = self.ops.run(&login, COMMAND) {
             self.ops.commands.pop();
@@ -137,6 +146,7 @@ impl Making<'_> {
                 false => 0,
             };
             let output = fault.message;
+            let slow = begun.elapsed() >= limit;
             let why = if (self.ops.stop)() {
                 "stopped while the target was made".to_owned()
             } else if gone > 2 {
@@ -144,9 +154,9 @@ impl Making<'_> {
             } else if output.contains(REFUSED) {
                 let message = format!("the guest refuses the login of `{}`: {output}", image.user);
                 let hint = "set `vm.image.key` to the private key of a key in the image's `authorized_keys`, and `vm.image.user` to its user";
-                return Err(Diagnostic::error(message).hint(hint));
-            } else if begun.elapsed() >= IMAGE_LIMIT {
-                let seconds = IMAGE_LIMIT.as_secs();
+                return Err(Diagnostic::error(message).hint(hint).into());
+            } else if slow {
+                let seconds = limit.as_secs_f64();
                 format!("cannot log in to a guest within {seconds} s: {output}")
             } else {
                 self.ops.host.sleep(PAUSE);
@@ -156,7 +166,10 @@ impl Making<'_> {
             let output = logs.iter().filter_map(|log| end_of(log)).flatten();
             let cause = cause(&output.collect::<Vec<String>>());
             let hint = "the image has to boot on a machine with BIOS, get its address by DHCP, and start sshd; `console=ttyS0` shows why not";
-            return Err(Diagnostic::error(format!("{why}{cause}")).hint(hint));
+            return Err(NotBooted {
+                fault: Box::new(Diagnostic::error(format!("{why}{cause}")).hint(hint)),
+                slow: slow && gone <= 2,
+            });
         }
         let socket = ssh::socket(folder);
         let at = word(&socket)?;
@@ -172,10 +185,10 @@ impl Making<'_> {
         let script = ssh::preparation(vm, image, &token, below, overlay.program.1);
         let words = ssh::through(image, &at, &script);
         self.ops.mark = format!("{token}/ssh");
-        self.ops.run(&words, IMAGE_LIMIT).map(drop).map_err(|fault| {
+        self.ops.run(&words, limit).map(drop).map_err(|fault| {
             let message = format!("cannot prepare a guest: {}", fault.message);
             let hint = "if the program does not run there, set `vm.image.program` to one that needs no libraries (`make static`); users other than root need `sudo -n`";
-            Diagnostic::error(message).hint(hint)
+            Diagnostic::error(message).hint(hint).into()
         })
     }
 }

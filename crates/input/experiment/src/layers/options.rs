@@ -329,7 +329,7 @@ mod tests {
             Kind::Count(_, most) => (most - 1).to_string(),
             Kind::Size(_) => "\"1TiB\"".to_owned(),
             Kind::Sector => "4096".to_owned(),
-            Kind::Whole(_) => "\"7s\"".to_owned(),
+            Kind::Time(_) | Kind::Whole(_) => "\"7s\"".to_owned(),
             Kind::Words(words) => {
                 let mut others = words.iter().map(|word| format!("{word:?}"));
                 others.find(|it| key.default != format!("`{it}`")).unwrap()

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use iodyno_model::{Layer, Provision, ZfsOrigin};
-use iodyno_storage::guest::BOOT_LIMIT;
+use iodyno_storage::guest::ANSWER_LIMIT;
 use iodyno_storage::layers::{Guest, ProvisionRequest};
 
 use crate::parent::process::{Connection, Launcher};
@@ -32,7 +32,7 @@ impl<'a> GuestNode<'a> {
             socket: guest.socket.clone(),
             connection: Connection {
                 to: guest.name.clone(),
-                hello_ns: BOOT_LIMIT.as_nanos() as u64,
+                hello_ns: ANSWER_LIMIT.as_nanos() as u64,
                 every_ns: EVERY_NS,
             },
         })
