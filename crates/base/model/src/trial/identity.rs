@@ -35,7 +35,8 @@ pub enum Identity {
 /// An inode of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inode {
-    /// Its number, which the file system may give to another file once this one is removed.
+    /// Its number, which the file system may give to another file once this one is removed. 0: the file system's
+    /// numbers are not stable.
     pub number: u64,
     /// When it was made, ns since 1970; `None` where the file system does not say.
     pub made_ns: Option<i64>,
@@ -111,7 +112,10 @@ impl fmt::Display for Identity {
 
 impl fmt::Display for Inode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "inode {}", self.number)?;
+        match self.number {
+            0 => f.write_str("unknown inode")?,
+            number => write!(f, "inode {number}")?,
+        }
         match self.made_ns {
             Some(made_ns) => write!(f, ", made at Unix time {:.3}", made_ns as f64 / 1e9),
             None => Ok(()),
