@@ -14,6 +14,7 @@ pub mod fake;
 mod folders;
 pub mod identity;
 pub mod locks;
+mod marked;
 pub mod mounts;
 pub mod nvme;
 mod owner;
@@ -28,7 +29,9 @@ pub use environment::meminfo_bytes;
 pub use folders::{
     StateFolders, device_records, mirror_of_socket, socket_folder, socket_name, state_folder,
 };
-pub use owner::{Owner, STEP_VARIABLE, boot_id, started_for};
+pub use iodyno_sys::process::STEP_VARIABLE;
+pub use marked::{marked, signal_marked};
+pub use owner::{Owner, boot_id, started_for};
 pub use process_stat::{ProcessStat, this_program};
 pub use roots::{Roots, names, text};
 pub use threads::{join, on_threads};

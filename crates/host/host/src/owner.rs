@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use iodyno_sys::process::STEP_VARIABLE;
+
 use crate::process_stat::ProcessStat;
 use crate::roots::{Roots, text};
 
@@ -34,9 +36,6 @@ impl Owner {
 pub fn boot_id(roots: &Roots) -> String {
     text(roots.proc.join("sys/kernel/random/boot_id")).unwrap_or_default()
 }
-
-/// The environment variable that names the step which started a process.
-pub const STEP_VARIABLE: &str = "IODYNO_STEP";
 
 /// Whether a process with this environment (`/proc/PID/environ`) was started to make the storage with this token.
 pub fn started_for(environment: &[u8], token: &str) -> bool {

@@ -31,6 +31,8 @@ pub struct ProcessStat {
     pub state: char,
     /// The id of its parent.
     pub parent: u32,
+    /// The id of its process group.
+    pub group: u32,
     /// The id of its session.
     pub session: u32,
     /// Whether it is a thread of the kernel.
@@ -61,6 +63,7 @@ impl ProcessStat {
         Some(ProcessStat {
             state: fields.first()?.chars().next()?,
             parent: number(1)?.try_into().ok()?,
+            group: number(2)?.try_into().ok()?,
             session: number(3)?.try_into().ok()?,
             of_kernel: number(6)? & KERNEL_THREAD != 0,
             user: number(11)?,
@@ -89,6 +92,7 @@ mod tests {
         let expected = ProcessStat {
             state: 'S',
             parent: 1,
+            group: 1,
             session: 4,
             of_kernel: false,
             user: 7,

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use iodyno_sys::thread::Usage;
+use iodyno_sys::thread::{RunDelay, Usage};
 use iodyno_sys::{Clock, MonotonicClock, process};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -26,7 +26,7 @@ pub struct Ended {
     pub status: ExitStatus,
     /// Its start and end, ns of the engine clock.
     pub span: (u64, u64),
-    /// What it and its children used.
+    /// What it and its children used; `run_delay_ns` is without its children.
     pub usage: Usage,
     /// The last MiB of its standard output.
     pub output: Vec<u8>,
@@ -66,7 +66,7 @@ impl Ended {
 
 /// Runs a command by `/bin/sh -c` in a folder, without input, in a process group of its own. `stop` is called every
 /// 50 ms: if it returns true, the group is killed and the result is `None`. Processes that outlive the command are not
-/// waited for.
+/// waited for: [`process::STEP_VARIABLE`] in their environment is the folder.
 ///
 /// # Errors
 /// It could not be started, or its output not be read.
@@ -77,6 +77,7 @@ pub fn run(
 ) -> io::Result<Option<Ended>> {
     let mut shell = Command::new("/bin/sh");
     shell.stdout(Stdio::piped()).stderr(Stdio::piped());
+    shell.env(process::STEP_VARIABLE, folder);
     finish(shell.args(["-c", command]).current_dir(folder), stop)
 }
 
@@ -103,7 +104,12 @@ fn finish(command: &mut Command, stop: &mut dyn FnMut() -> bool) -> io::Result<O
         running.kill();
     }
     let end = MonotonicClock.now();
+    let run_delay_ns = RunDelay::of_process(running.child.id()).read();
     let (status, usage) = process::wait(running.child.id())?;
+    let usage = Usage {
+        run_delay_ns,
+        ..usage
+    };
     if !watched? {
         return Ok(None);
     }

@@ -6,6 +6,9 @@ use std::process::ExitStatus;
 
 use crate::thread::Usage;
 
+/// The environment variable that names what started a process: the step of a layer, or the folder of a command.
+pub const STEP_VARIABLE: &str = "IODYNO_STEP";
+
 /// Waits for the end of a child process. Returns its status and what it and the children that it waited for have used,
 /// without `run_delay_ns`.
 ///

@@ -22,6 +22,10 @@ pub struct Usage {
     pub minor_faults: u64,
     /// Page faults with I/O.
     pub major_faults: u64,
+    /// Bytes read from block devices.
+    pub read_bytes: u64,
+    /// Bytes written to block devices, or to the page cache for them.
+    pub written_bytes: u64,
     /// Time spent runnable while waiting for a CPU, ns; `None`: the kernel does not count it.
     pub run_delay_ns: Option<u64>,
 }
@@ -48,6 +52,8 @@ pub fn quick_thread_usage() -> Usage {
 impl Usage {
     /// Without `run_delay_ns`.
     pub(crate) fn of(raw: &libc::rusage) -> Usage {
+        /// The unit of the kernel's counters of blocks, bytes.
+        const BLOCK: u64 = 512;
         let ns =
             |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
         Usage {
@@ -57,6 +63,8 @@ impl Usage {
             involuntary: raw.ru_nivcsw as u64,
             minor_faults: raw.ru_minflt as u64,
             major_faults: raw.ru_majflt as u64,
+            read_bytes: raw.ru_inblock as u64 * BLOCK,
+            written_bytes: raw.ru_oublock as u64 * BLOCK,
             run_delay_ns: None,
         }
     }
@@ -75,6 +83,11 @@ impl RunDelay {
     /// The run delay of the calling thread, readable from any thread.
     pub fn of_this_thread() -> RunDelay {
         RunDelay(File::open("/proc/thread-self/schedstat").ok())
+    }
+
+    /// That of a process without its children, also once it has ended, until its parent waits for it.
+    pub fn of_process(pid: u32) -> RunDelay {
+        RunDelay(File::open(format!("/proc/{pid}/schedstat")).ok())
     }
 
     /// The time so far, ns; `None`: the kernel does not count it. One system call, without allocation.

@@ -171,6 +171,10 @@ pub struct CommandResult {
     /// For each metric of its output, in the order of the plan: the mean over the executions; empty
     /// if none ended with all of them.
     pub values: Vec<f64>,
+    /// Bytes that the command and the children that it waited for read from and wrote to devices in all executions;
+    /// `None`: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<[u64; 2]>,
     /// The last part of the output of the last execution: standard output, then standard error.
     pub output: String,
 }

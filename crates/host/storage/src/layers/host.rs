@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::guest::cache_folder;
 use crate::guest::port::{self, PortError};
-use iodyno_host::{Roots, STEP_VARIABLE, names, on_threads, text};
+use iodyno_host::{Roots, STEP_VARIABLE, marked, on_threads, signal_marked, text};
 use iodyno_model::printable::shell_word;
 use iodyno_model::{CommandRun, Diagnostic};
 use rustix::fs::{MemfdFlags, OFlags};
@@ -154,9 +154,6 @@ pub(crate) trait Host {
     ) -> Result<(), PortError>;
 }
 
-/// How often, 1 ms apart, the environment of a process is read that seems to have none.
-const REPLACING: u32 = 20;
-
 /// This host.
 #[derive(Debug)]
 pub(crate) struct ThisHost {
@@ -168,25 +165,6 @@ impl ThisHost {
         ThisHost {
             roots: Roots::host(),
         }
-    }
-
-    /// Whether a process was started with this mark. The environment of an exited process reads as empty, and so, for a
-    /// moment, does that of a process that calls execve(2), such as `taskset`.
-    fn has_mark(&self, process: u32, mark: &str) -> bool {
-        let folder = self.roots.proc.join(process.to_string());
-        let read = || fs::read(folder.join("environ")).unwrap_or_default();
-        let mut environment = read();
-        for _ in 0..REPLACING {
-            if !environment.is_empty() || folder.join("exe").read_link().is_err() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-            environment = read();
-        }
-        let wanted = format!("{STEP_VARIABLE}={mark}");
-        environment
-            .split(|byte| *byte == 0)
-            .any(|one| one == wanted.as_bytes())
     }
 }
 
@@ -229,21 +207,11 @@ impl Host for ThisHost {
     }
 
     fn marked(&self, mark: &str) -> Vec<u32> {
-        let all = names(&self.roots.proc).into_iter();
-        let processes = all.filter_map(|name| name.parse().ok());
-        processes.filter(|pid| self.has_mark(*pid, mark)).collect()
+        marked(&self.roots, &|own| own == mark)
     }
 
     fn kill(&self, process: u32, mark: &str, signal: Signal) {
-        let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else {
-            return;
-        };
-        // The descriptor keeps the process id from being used again between the check and the signal.
-        if let Ok(opened) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
-            && self.has_mark(process, mark)
-        {
-            let _ = rustix::process::pidfd_send_signal(opened, signal);
-        }
+        signal_marked(&self.roots, process, &|own| own == mark, signal);
     }
 
     fn program(&self, name: &str) -> Option<PathBuf> {

@@ -90,7 +90,14 @@ impl CommandStep {
             *sum += value;
         }
         self.runs += 1;
-        self.cpu.add(&used(Usage::default(), ended.usage));
+        let before = Usage {
+            run_delay_ns: Some(0),
+            ..Usage::default()
+        };
+        self.cpu.add(&used(before, ended.usage));
+        let moved = self.result.moved.get_or_insert_default();
+        moved[0] += ended.usage.read_bytes;
+        moved[1] += ended.usage.written_bytes;
         Ok(ended.span)
     }
 

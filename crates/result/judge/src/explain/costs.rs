@@ -75,21 +75,26 @@ fn of_clones(workload: &Workload, trial: &Trial, clones: &[&CloneResult]) -> Opt
     let disks = working(trial).flat_map(|part| &part.host.simulated);
     let disks: Vec<&SimulatedDisk> = disks.filter(|disk| disk.span_ns > 0).collect();
     let simulated = || added_up(disks.iter().map(|disk| simulated(disk, ops)));
-    let runtimes = clones.iter().map(|clone| clone.runtime_ns as f64);
+    let runtimes: f64 = clones.iter().map(|clone| clone.runtime_ns as f64).sum();
+    let commands = moved_by_commands(clones);
     Some(Costs {
         job: None,
         ops,
         seconds: span_ns / 1e9,
-        // A command can use several CPUs, and the device meanwhile.
-        one_at_a_time: clones
-            .iter()
-            .all(|clone| clone.engine.depth <= 1 && clone.command.is_none()),
+        // A command can use several CPUs.
+        one_at_a_time: clones.iter().all(|clone| {
+            let cpu_ns = (clone.cpu.user_ns + clone.cpu.system_ns) as f64;
+            clone.engine.depth <= 1 && (clone.command.is_none() || cpu_ns <= op_ns)
+        }),
         scheduled: jobs().all(Job::scheduled),
         polls: jobs().any(work::busy_by_design),
-        direct: !jobs().any(work::buffered),
+        direct: commands.is_some() || !jobs().any(work::buffered),
         op_ns: op_ns / ops,
-        worker_ns: runtimes.sum::<f64>() / ops,
-        bytes: [Direction::Read, Direction::Write, Direction::Trim].map(moved),
+        worker_ns: runtimes / ops,
+        bytes: match commands {
+            Some(bytes) => bytes.map(per_op),
+            None => [Direction::Read, Direction::Write, Direction::Trim].map(moved),
+        },
         syncs: syncs(workload, clones, ops),
         waits_for: waits_for(workload, clones).map(|ns| ns / ops),
         steps: steps(workload, clones, ops),
@@ -104,6 +109,13 @@ fn of_clones(workload: &Workload, trial: &Trial, clones: &[&CloneResult]) -> Opt
         simulated: workload.in_virtual_time(),
         ..Costs::default()
     })
+}
+
+/// Bytes that commands moved, if nothing else was measured; `None`: not known.
+fn moved_by_commands(clones: &[&CloneResult]) -> Option<[u64; 3]> {
+    let mut own = clones.iter().map(|clone| clone.command.as_ref()?.moved);
+    let sum = |sum: [u64; 3], own: [u64; 2]| [sum[0] + own[0], sum[1] + own[1], 0];
+    own.try_fold([0; 3], |all, own| Some(sum(all, own?)))
 }
 
 /// The parts whose nodes had jobs.
@@ -128,10 +140,15 @@ fn timed<'a>(
 }
 
 /// [`Costs::waits_for`], not yet divided by the ops. A write waits for reads where the device or the page cache needs
-/// the rest of a block first; a buffered one waits for writes only if it is synchronous.
+/// the rest of a block first; a buffered one waits for writes only if it is synchronous. A command waits for requests of
+/// the kinds that it or its children caused.
 fn waits_for(workload: &Workload, clones: &[&CloneResult]) -> [f64; 4] {
     let mut waits = [0.0; 4];
-    for (job, result) in clones.iter().flat_map(|clone| timed(workload, clone)) {
+    let results = clones
+        .iter()
+        .flat_map(|clone| timed(workload, clone).map(move |(job, result)| (clone, job, result)));
+    for (clone, job, result) in results {
+        let moved = clone.command.as_ref().and_then(|command| command.moved);
         let engine = job.and_then(|job| job.work.engine());
         let synchronous = engine.is_some_and(|engine| engine.o_sync || engine.o_dsync);
         let through_cache = job.is_none_or(work::buffered);
@@ -139,10 +156,13 @@ fn waits_for(workload: &Workload, clones: &[&CloneResult]) -> [f64; 4] {
         let kinds = match (result.direction, cycle) {
             (Direction::Read, _) => [true, false, false, false],
             (Direction::Trim, _) => [false, false, true, false],
+            (Direction::Run, _) => {
+                let [reads, writes] = moved.map_or([true; 2], |bytes| bytes.map(|it| it > 0));
+                [reads, writes, false, writes]
+            }
             (_, Some(cycle)) => {
                 let mut steps = cycle.cycle.iter().map(|step| &step.action);
-                let syncs =
-                    steps.any(|it| matches!(it, Action::Sync | Action::SyncFolder | Action::Run));
+                let syncs = steps.any(|it| matches!(it, Action::Sync | Action::SyncFolder));
                 [true, syncs, false, syncs]
             }
             _ => [true, synchronous || !through_cache, false, synchronous],

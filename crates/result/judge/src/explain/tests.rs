@@ -3,8 +3,9 @@
 use proptest::prelude::{any, prop, prop_assert, prop_compose, proptest};
 
 use iodyno_model::{
-    Cause, Certainty, Costs, DeviceCosts, Explained, Explanation, FactClass, Metric, Observation,
-    Question, Reasons, SeriesKind, Stack, StackOf, TimePart, Verdict,
+    Cause, Certainty, CommandResult, Costs, DeviceCosts, Direction, DirectionResult, Explained,
+    Explanation, FactClass, Metric, Observation, Question, Reasons, SeriesKind, Stack, StackOf,
+    TimePart, Verdict,
 };
 
 use super::explain;
@@ -739,6 +740,41 @@ fn jobs_whose_directions_differ_have_a_stack_each() {
     assert_eq!(micros(&found.stacks[0], TimePart::Device), (81, 81));
     assert_eq!(micros(&found.stacks[1], TimePart::Device), (182, 585));
     found.stacks.iter().for_each(adds_up);
+}
+
+#[test]
+fn a_command_waits_only_for_requests_that_it_causes() {
+    let (workload, mut trial) = crate::testing::operations::write_sync_trial();
+    for clone in &mut trial.parts[0].clones {
+        let result = clone
+            .directions
+            .iter()
+            .find(|it| it.direction == Direction::Op);
+        let run = DirectionResult {
+            direction: Direction::Run,
+            ..result.unwrap().clone()
+        };
+        clone.directions.retain(|it| it.direction == Direction::Op);
+        clone.directions.push(run);
+        clone.command = Some(CommandResult::default());
+    }
+    let mut costs = |moved: Option<[u64; 2]>, cpu_share: f64| {
+        for clone in &mut trial.parts[0].clones {
+            let spans = clone.direction(Direction::Run).unwrap().service.sum_ns() as f64;
+            clone.cpu.user_ns = (cpu_share * spans) as u64;
+            clone.cpu.system_ns = 0;
+            clone.command.as_mut().unwrap().moved = moved;
+        }
+        super::costs(&workload, &trial).unwrap()
+    };
+    let waits = |found: Costs| found.waits_for.map(|ns| ns > 0.0);
+    assert_eq!(waits(costs(Some([0, 0]), 0.5)), [false; 4]);
+    assert_eq!(waits(costs(Some([9, 0]), 0.5)), [true, false, false, false]);
+    assert_eq!(waits(costs(Some([0, 9]), 0.5)), [false, true, false, true]);
+    // Trials of earlier versions.
+    assert_eq!(waits(costs(None, 0.5)), [true, true, false, true]);
+    assert!(costs(None, 0.5).one_at_a_time);
+    assert!(!costs(None, 1.5).one_at_a_time);
 }
 
 #[test]
