@@ -5,6 +5,7 @@
 mod built_in;
 mod bundles;
 mod check;
+mod command_leftovers;
 mod commands;
 mod docs;
 mod engines;

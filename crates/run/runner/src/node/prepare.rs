@@ -108,13 +108,13 @@ pub(crate) fn prepare(
     };
     match ShareFiles::admit(plan, &resolved, &connections) {
         Ok(shares) => prepared.shares = shares,
-        Err(unready) => return Err(prepared.undo(unready, messages)),
+        Err(unready) => return Err(prepared.undo(unready, control, messages)),
     }
     if let Err(unready) = tell(&prepared.files, messages, timeline) {
-        return Err(prepared.undo(unready, messages));
+        return Err(prepared.undo(unready, control, messages));
     }
     if let Err(unready) = make(plan, control, messages, &resolved, &mut prepared) {
-        return Err(prepared.undo(unready, messages));
+        return Err(prepared.undo(unready, control, messages));
     }
     let (files, site) = (&prepared.files, &prepared.site);
     prepared.notes.extend(resolved.notes);
@@ -155,28 +155,40 @@ fn tell(files: &Files, messages: &MessageSender, timeline: &Timeline) -> Result<
 impl Prepared {
     /// Call this if the trial does not start: removes created files, except those that the next trial can use. Files
     /// that cannot be removed are reported in `why`.
-    pub(crate) fn undo(&mut self, why: PrepareError, messages: &MessageSender) -> PrepareError {
+    pub(crate) fn undo(
+        &mut self,
+        why: PrepareError,
+        control: &Control,
+        messages: &MessageSender,
+    ) -> PrepareError {
         self.files.undo_unfinished();
         self.shares.undo_unfinished();
-        let left = self.tear_down(messages);
-        match (why, left) {
-            (PrepareError::Refused(mut faults), Some(left)) => {
-                faults.push(left);
+        let left = self.tear_down(control, messages);
+        match why {
+            PrepareError::Refused(mut faults) => {
+                faults.extend(left);
                 PrepareError::Refused(faults)
             }
-            (PrepareError::Unprepared(mut faults), Some(left)) => {
-                faults.push(left);
+            PrepareError::Unprepared(mut faults) => {
+                faults.extend(left);
                 PrepareError::Unprepared(faults)
             }
-            (PrepareError::Withdrawn, Some(left)) => PrepareError::Unprepared(vec![left]),
-            (why, None) => why,
+            PrepareError::Withdrawn if !left.is_empty() => PrepareError::Unprepared(left),
+            PrepareError::Withdrawn => PrepareError::Withdrawn,
         }
     }
 
-    /// Removes the folder of the trial's file operations, if there is one. Returns an error if something remains.
-    pub(crate) fn tear_down(&mut self, messages: &MessageSender) -> Option<Diagnostic> {
-        let site = self.site.as_mut()?;
-        site.tear_down(&mut telling(messages, Step::TearDown))
+    /// Removes the folder of the trial's file operations, if there is one: see [`Site::tear_down`].
+    pub(crate) fn tear_down(
+        &mut self,
+        control: &Control,
+        messages: &MessageSender,
+    ) -> Vec<Diagnostic> {
+        let Some(site) = &mut self.site else {
+            return Vec::new();
+        };
+        let stop = || control.stop.requested();
+        site.tear_down(&stop, &mut telling(messages, Step::TearDown))
     }
 }
 

@@ -169,7 +169,7 @@ impl<'a> Trial<'a> {
             }
             Err(unready) => {
                 trial.stop_all(StopRequest::Abort);
-                Err(trial.prepared.undo(unready, messages))
+                Err(trial.prepared.undo(unready, control, messages))
             }
         }
     }
@@ -242,7 +242,9 @@ impl<'a> Trial<'a> {
                 Some(Signal::Command(Command::Finish | Command::Abort) | Signal::ParentGone)
                 | None => {
                     self.stop_all(StopRequest::Abort);
-                    return Err(self.prepared.undo(PrepareError::Withdrawn, self.messages));
+                    let (control, messages) = (self.control, self.messages);
+                    let why = PrepareError::Withdrawn;
+                    return Err(self.prepared.undo(why, control, messages));
                 }
                 Some(_) => {}
             }

@@ -282,7 +282,7 @@ impl CleanUp {
                     return over(&OrphanFolder::removed);
                 }
                 Ok(Report::Message(Message::CleanedUp(Err(why)))) => {
-                    return over(&|folder| folder.stays(&why));
+                    return over(&|folder| folder.remains(&why));
                 }
                 Ok(Report::Message(Message::Event(Event::Progress { done, total, .. })))
                     if done != self.reported =>

@@ -5,13 +5,14 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use iodyno_model::printable::shell_path;
 use iodyno_model::{BoundPlan, TrialKey};
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
+
+use super::leftovers::removal;
 
 /// The prefix of the name of every trial's folder.
 const PREFIX: &str = "iodyno-";
@@ -19,7 +20,8 @@ const PREFIX: &str = "iodyno-";
 pub(super) const MARKER: &str = ".iodyno";
 /// The largest number of leftover folders that are named in a note.
 const NAMED: usize = 5;
-const FOLDER: OFlags = OFlags::RDONLY
+/// How folders are opened: a link is not followed.
+pub(super) const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
@@ -143,6 +145,12 @@ pub(super) fn open(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     Ok(fs::openat(parent, name, FOLDER, Mode::empty())?)
 }
 
+/// The path of an open folder without links, as in the table of mounts; `at`: if it cannot be read.
+pub(super) fn real_path(folder: BorrowedFd<'_>, at: &Path) -> PathBuf {
+    let link = format!("/proc/self/fd/{}", folder.as_raw_fd());
+    std::fs::read_link(link).unwrap_or_else(|_| at.to_owned())
+}
+
 /// Another descriptor of the same folder, with its own position.
 pub(super) fn again(folder: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     open(folder, ".")
@@ -228,12 +236,13 @@ pub(super) fn others(target: BorrowedFd<'_>, at: &Path, own: &str) -> io::Result
             more => format!(", and {more} more like these"),
         };
         notes.push(format!(
-            "killed trials left these folders behind, and no process uses them{more}; remove \
+            "earlier trials left these folders behind, and no process uses them{more}; remove \
              them with:"
         ));
         // Each command is on a separate line, so that it can be pasted.
+        let at = real_path(target, at);
         let paths = left.iter().take(NAMED).map(|name| at.join(name));
-        notes.extend(paths.map(|path| format!("rm -r {}", shell_path(&path))));
+        notes.extend(paths.map(|path| removal(&path)));
     }
     if !busy.is_empty() {
         notes.push(format!(

@@ -4,6 +4,7 @@
 //! by a path that another process could have changed.
 
 mod folder;
+mod leftovers;
 mod orphan;
 mod remove;
 mod room;

@@ -7,6 +7,7 @@ use iodyno_model::printable::shell_path;
 
 use super::Tell;
 use super::folder::{self, OpenFolder};
+use super::leftovers::{kill_processes, removal};
 use super::site::{self, Site};
 use crate::resolve::operations_folder;
 
@@ -45,7 +46,7 @@ impl OrphanFolder {
         self.at.join(&self.name)
     }
 
-    /// Removes it, unless it belongs to another trial. `false`: there was no folder. This blocks on storage that hangs.
+    /// Kills what its commands left running, and removes it, unless it belongs to another trial. `false`: there was no folder. This blocks on storage that hangs.
     ///
     /// # Errors
     /// The reason why it remains.
@@ -55,14 +56,18 @@ impl OrphanFolder {
         let Some(own) = own else {
             return Ok(false);
         };
-        site::remove(&own, tell).map_err(|fault| fault.message)?;
+        for note in kill_processes(&own.path) {
+            tracing::warn!("{note}");
+        }
+        site::remove(&own, tell)
+            .map_err(|fault| format!("{}; {}", fault.message, fault.hint.unwrap_or_default()))?;
         Ok(true)
     }
 
     /// A note for the case that a process that cannot be killed still uses it.
     pub(crate) fn held(&self) -> String {
-        let path = shell_path(&self.path());
-        format!("its folder remains; remove it when the process has ended: rm -r {path}")
+        let command = removal(&self.path());
+        format!("its folder remains; remove it when the process has ended: {command}")
     }
 
     /// A note that it was removed.
@@ -70,10 +75,15 @@ impl OrphanFolder {
         format!("its folder `{}` was removed", self.path().display())
     }
 
-    /// A note that it could not be removed.
+    /// A note that it remains, with the error of [`Self::remove`].
+    pub(crate) fn remains(&self, why: &str) -> String {
+        format!("its folder `{}` remains: {why}", self.path().display())
+    }
+
+    /// A note that no process could remove it.
     pub(crate) fn stays(&self, why: &str) -> String {
-        let path = shell_path(&self.path());
-        format!("its folder could not be removed ({why}); remove it: rm -r {path}")
+        let command = removal(&self.path());
+        format!("its folder could not be removed ({why}); remove it: {command}")
     }
 
     /// A note that its storage does not respond, and that this process continues the removal.

@@ -5,13 +5,14 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{self, AtFlags, FileType, Mode, ResolveFlags};
 use rustix::io::Errno;
 
 use super::Tell;
+use super::folder::FOLDER;
 
 /// How often progress is reported.
 const TELL_EVERY: Duration = Duration::from_millis(100);
@@ -138,22 +139,35 @@ fn gone(removed: Result<(), Errno>) -> Result<(), Errno> {
 
 /// Opens a folder without following a link or crossing a mount.
 fn within(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     loop {
-        match fs::openat2(parent, name, flags, Mode::empty(), resolve) {
+        match fs::openat2(parent, name, FOLDER, Mode::empty(), resolve) {
             // A rename on the host interfered: try again.
             Err(Errno::AGAIN | Errno::INTR) => continue,
             // Unsupported by kernels before 5.6 and by some sandboxes.
             Err(Errno::NOSYS | Errno::PERM) => {}
             other => return other,
         }
-        let folder = fs::openat(parent, name, flags, Mode::empty())?;
-        return match fs::fstat(&folder)?.st_dev == fs::fstat(parent)?.st_dev {
-            true => Ok(folder),
-            false => Err(Errno::XDEV),
-        };
+        return within_mount(parent, name);
     }
+}
+
+/// The same without openat2(2).
+fn within_mount(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    let folder = fs::openat(parent, name, FOLDER, Mode::empty())?;
+    // A bind mount has the device of its source.
+    match mount_of(folder.as_fd())? == mount_of(parent)? {
+        true => Ok(folder),
+        false => Err(Errno::XDEV),
+    }
+}
+
+/// The line with the kernel's number of the mount, proc_pid_fdinfo(5).
+fn mount_of(open: BorrowedFd<'_>) -> Result<String, Errno> {
+    let path = format!("/proc/self/fdinfo/{}", open.as_raw_fd());
+    let text = std::fs::read_to_string(path).map_err(|_| Errno::XDEV)?;
+    let line = text.lines().find(|line| line.starts_with("mnt_id:"));
+    line.map(str::to_owned).ok_or(Errno::XDEV)
 }
 
 /// Whether a name still leads to this folder.
@@ -196,4 +210,32 @@ fn entries(folder: BorrowedFd<'_>, spare: Option<&str>) -> io::Result<Vec<Entry>
     }
     entries.sort_unstable_by_key(|entry| entry.inode);
     Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_testing::{Mounted, is_root, skip};
+
+    #[test]
+    fn a_mount_is_not_entered_even_without_openat2_and_from_the_same_device() {
+        if !is_root() {
+            return skip("mounting needs root");
+        }
+        let at = tempfile::tempdir().unwrap();
+        for name in ["source", "inside", "plain"] {
+            std::fs::create_dir(at.path().join(name)).unwrap();
+        }
+        let source = at.path().join("source").display().to_string();
+        let Some(mounted) = Mounted::on(&at.path().join("inside"), &["--bind", &source]) else {
+            return skip("no bind mount");
+        };
+        let parent = std::fs::File::open(at.path()).unwrap();
+        for open in [within, within_mount] {
+            let found = |name: &CStr| open(parent.as_fd(), name).map(drop);
+            assert_eq!(found(c"plain"), Ok(()));
+            assert_eq!(found(c"inside"), Err(Errno::XDEV));
+        }
+        drop(mounted);
+    }
 }

@@ -5,17 +5,20 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::time::{Duration, Instant};
 
 use iodyno_engine::operations::OperationsPart;
 use iodyno_engine::shell;
 use iodyno_guard::{Guard, Intent, OpenFlags, Request};
 use iodyno_host::{Roots, space};
-use iodyno_model::printable::shell_path;
-use iodyno_model::{Admission, BoundPlan, Diagnostic, FileState, Job, Operations};
+use iodyno_model::{
+    Admission, BoundPlan, Diagnostic, FileState, Job, Operations, Severity, StopRequest,
+};
 use rustix::fs::{Mode, fchmod, fsync};
 use rustix::io::retry_on_intr;
 
 use super::folder::{self, OpenFolder};
+use super::leftovers::{kill_processes, removal};
 use super::remove::Remover;
 use super::room::RoomNeeded;
 use super::sets::{self, Place, Progress, Talk};
@@ -24,12 +27,17 @@ use crate::faults::{self, PrepareError};
 use crate::resolve::operations_folder;
 use crate::resolve::seeds;
 
+/// The longest time for all commands that clean up after the user aborted the trial.
+const AFTER_ABORT: Duration = Duration::from_secs(10);
+
 /// The trial's own folder, with the folders of its jobs.
 #[derive(Debug)]
 pub(crate) struct Site {
     own: OpenFolder,
     works: Vec<Work>,
     notes: Vec<String>,
+    /// Whether any job runs commands.
+    commands: bool,
     /// The commands to run before the folder is removed.
     cleanup: Vec<Once>,
     removed: bool,
@@ -112,10 +120,7 @@ impl Site {
                         "`{}` already exists, and a trial only uses a folder that it created",
                         path.display()
                     );
-                    let hint = format!(
-                        "check what is in it, then remove it: rm -r {}",
-                        shell_path(&path)
-                    );
+                    let hint = format!("check what is in it, then remove it: {}", removal(&path));
                     PrepareError::Refused(vec![Diagnostic::error(message).hint(hint)])
                 }
                 // The trial's own folder is created first.
@@ -123,7 +128,8 @@ impl Site {
                 _ => PrepareError::Unprepared(vec![not_made(&path, &error)]),
             }
         })?;
-        if jobs(plan).any(|(_, _, operations)| operations.command.is_some()) {
+        let commands = jobs(plan).any(|(_, _, operations)| operations.command.is_some());
+        if commands {
             // A command may run as another user, who then has to reach the folders below.
             fchmod(&own.folder, Mode::from_raw_mode(0o711)).ok();
         }
@@ -131,12 +137,13 @@ impl Site {
             own,
             works: Vec::new(),
             notes,
+            commands,
             cleanup: Vec::new(),
             removed: false,
         };
         for (index, job, operations) in jobs(plan) {
             if let Err((path, error)) = site.add(index, job, operations) {
-                let left = site.remove(&mut |_, _| {}).err();
+                let left = site.tear_down(&|| StopRequest::No, &mut |_, _| {});
                 let faults = [not_made(&path, &error)].into_iter().chain(left);
                 return Err(PrepareError::Unprepared(faults.collect()));
             }
@@ -332,22 +339,42 @@ impl Site {
         ))
     }
 
-    /// Removes the trial's own folder with everything in it, once. Returns an error if something could not be removed.
-    pub(crate) fn tear_down(&mut self, tell: Tell<'_>) -> Option<Diagnostic> {
-        self.remove(tell).err()
-    }
-
-    fn remove(&mut self, tell: Tell<'_>) -> Result<(), Diagnostic> {
+    /// Runs the commands for it, kills processes that commands left running, and removes the trial's own folder with
+    /// everything in it, once. Returns errors of commands, and warnings about what remains. `stop`: the requests of the
+    /// user.
+    pub(crate) fn tear_down(
+        &mut self,
+        stop: &dyn Fn() -> StopRequest,
+        tell: Tell<'_>,
+    ) -> Vec<Diagnostic> {
         if std::mem::replace(&mut self.removed, true) {
-            return Ok(());
+            return Vec::new();
         }
         let mut faults = Vec::new();
+        // A user who has aborted the trial already does not abort it again.
+        let begun = Instant::now();
+        let aborted = stop() == StopRequest::Abort;
+        let stop = || match aborted {
+            true => begun.elapsed() >= AFTER_ABORT,
+            false => stop() == StopRequest::Abort,
+        };
         for command in self.cleanup.drain(..) {
-            faults.extend(command.run(&|| false, tell).err());
+            faults.extend(match command.run(&stop, tell) {
+                Ok(true) => None,
+                Ok(false) => Some(command.failed("it was killed, because the run was aborted")),
+                Err(fault) => Some(fault),
+            });
+        }
+        if self.commands {
+            let notes = kill_processes(&self.own.path).into_iter();
+            faults.extend(notes.map(Diagnostic::warning));
         }
         self.works.clear();
-        remove(&self.own, tell)?;
-        faults.into_iter().next().map_or(Ok(()), Err)
+        faults.extend(remove(&self.own, tell).err().map(|fault| Diagnostic {
+            severity: Severity::Warning,
+            ..fault
+        }));
+        faults
     }
 }
 
@@ -368,25 +395,27 @@ impl Once {
     /// # Errors
     /// It could not be run, or failed.
     fn run(&self, stop: &dyn Fn() -> bool, tell: Tell<'_>) -> Result<bool, Diagnostic> {
-        let Once {
-            key,
-            command,
-            folder,
-            job,
-        } = self;
         let mut stopped = || {
             // A command that takes long is not stuck.
             tell(0, 0);
             stop()
         };
-        let cause = match shell::run(command, folder, &mut stopped) {
+        let cause = match shell::run(&self.command, &self.folder, &mut stopped) {
             Ok(None) => return Ok(false),
             Ok(Some(ended)) if ended.status.success() => return Ok(true),
             Ok(Some(ended)) => ended.failure(),
             Err(error) => error.to_string(),
         };
-        let message = format!("`{key}` of workload `{job}` failed: `{command}`\n  cause: {cause}");
-        Err(Diagnostic::error(message).hint("run it by hand in an empty folder"))
+        Err(self.failed(&cause))
+    }
+
+    fn failed(&self, cause: &str) -> Diagnostic {
+        let Once {
+            key, command, job, ..
+        } = self;
+        Diagnostic::error(format!(
+            "`{key}` of workload `{job}` failed: `{command}`\n  cause: {cause}"
+        ))
     }
 }
 
@@ -401,7 +430,8 @@ pub(super) fn remove(own: &OpenFolder, tell: Tell<'_>) -> Result<u64, Diagnostic
                 "the trial's folder `{}` could not be removed: `{name}`: {error}",
                 own.path.display()
             );
-            let hint = format!("remove it: rm -r {}", shell_path(&own.path));
+            let path = folder::real_path(own.folder.as_fd(), &own.path);
+            let hint = format!("remove it: {}", removal(&path));
             Diagnostic::error(message).hint(hint)
         })
 }

@@ -4,7 +4,9 @@
 
 use iodyno_engine::WrittenBlocks;
 use iodyno_host::{Roots, stack};
-use iodyno_model::{EndedBy, HostUse, Outcome, Part, SamplerCost, Step, StepTime};
+use iodyno_model::{
+    EndedBy, HostUse, Outcome, Part, SamplerCost, Severity, Step, StepTime, StopRequest,
+};
 
 use super::Trial;
 use crate::files::operations::Site;
@@ -59,20 +61,21 @@ impl Remains {
             let step = Step::TearDown;
             messages.event(Event::Progress { step, done, total });
         };
-        if let Some(left) = self.site.tear_down(&mut tell) {
-            tracing::warn!(left.message, "the folder of a trial remains");
+        for left in self.site.tear_down(&|| StopRequest::Abort, &mut tell) {
+            tracing::warn!("{}", left.message);
         }
     }
 }
 
 impl Trial<'_> {
-    /// Removes the trial's temporary files. If that gets stuck, the part is sent without waiting for it.
+    /// Removes the trial's temporary files. If that gets stuck, the part is sent without waiting for it. Returns why the
+    /// commands for it failed.
     fn clean_up(
         &mut self,
         part: &mut Part,
         outcome: &Outcome,
         written: Vec<(usize, WrittenBlocks)>,
-    ) {
+    ) -> Option<String> {
         let origin = self.due.origin();
         let finished = |job: usize| {
             let mut clones = part.clones.iter();
@@ -83,14 +86,15 @@ impl Trial<'_> {
         let closes = self.prepared.files.to_close() || self.prepared.shares.to_close();
         let removes = shares || closes || self.prepared.site.is_some();
         if !removes && written.is_empty() {
-            return;
+            return None;
         }
         // A simulation runs in the process of the user.
         let real = !self.timeline.is_virtual();
         let _guard = real.then(|| self.guard(part, outcome));
         let undone = shared_files::settle(&mut self.prepared.files, jobs, finished);
         part.notes.extend(undone);
-        part.steps.extend(self.tear_down(origin));
+        let (step, failed) = self.tear_down(origin);
+        part.steps.extend(step);
         let workers = self.workers.iter_mut();
         let places: Vec<ClonePlaces> = workers
             .map(|worker| std::mem::take(&mut worker.waiting.places))
@@ -100,6 +104,7 @@ impl Trial<'_> {
         recorder.end((&places, trial), written);
         self.prepared.notes.extend(recorder.take_notes());
         part.notes.append(&mut self.prepared.notes);
+        failed
     }
 
     /// Sends the part as it is if the clean-up gets stuck.
@@ -165,12 +170,12 @@ impl Trial<'_> {
         })
     }
 
-    /// Removes the trial's temporary files.
-    fn tear_down(&mut self, origin: u64) -> Option<StepTime> {
+    /// Removes the trial's temporary files. Returns the step, and why the commands for it failed.
+    fn tear_down(&mut self, origin: u64) -> (Option<StepTime>, Option<String>) {
         let closes = self.prepared.files.to_close() || self.prepared.shares.to_close();
         let clears = self.prepared.site.is_some();
         if !closes && !clears {
-            return None;
+            return (None, None);
         }
         let from = self.timeline.now();
         if closes {
@@ -179,18 +184,16 @@ impl Trial<'_> {
             let shares = self.prepared.shares.close(haste);
             self.prepared.notes.extend(shares);
         }
-        if let Some(left) = self.prepared.tear_down(self.messages) {
-            let hint = left.hint.unwrap_or_default();
-            self.prepared
-                .notes
-                .push(format!("{}; {hint}", left.message));
+        let mut failed = None;
+        for left in self.prepared.tear_down(self.control, self.messages) {
+            let hint = left.hint.map_or(String::new(), |hint| format!("; {hint}"));
+            match left.severity {
+                Severity::Error => failed = failed.or(Some(left.message)),
+                _ => self.prepared.notes.push(left.message + &hint),
+            }
         }
-        Some(assemble::step(
-            Step::TearDown,
-            from,
-            self.timeline.now(),
-            origin,
-        ))
+        let step = assemble::step(Step::TearDown, from, self.timeline.now(), origin);
+        (Some(step), failed)
     }
 
     /// Sends the ops since the last frame, and those after the measured time.
@@ -272,7 +275,7 @@ impl Trial<'_> {
         };
         let stuck = self.stuck || ended.iter().any(|clone| clone.stuck);
         let vanished = self.prepared.site.as_ref().and_then(Site::vanished);
-        let outcome = assemble::because(outcome, vanished, &mut self.prepared.notes);
+        let mut outcome = assemble::because(outcome, vanished, &mut self.prepared.notes);
         self.prepared.notes.extend(assemble::cut_off(&ended, jobs));
         self.prepared
             .notes
@@ -299,7 +302,14 @@ impl Trial<'_> {
         let remains = match stuck {
             true => self.leave(&mut part),
             false => {
-                self.clean_up(&mut part, &outcome, written);
+                let failed = self.clean_up(&mut part, &outcome, written);
+                outcome = match (outcome, failed) {
+                    (Outcome::Completed, Some(why)) => Outcome::Failed(why),
+                    (outcome, why) => {
+                        part.notes.extend(why);
+                        outcome
+                    }
+                };
                 None
             }
         };
