@@ -1,7 +1,7 @@
 //! State for all commands: output streams, the store's path, the clock.
 
 use std::cell::{Cell, OnceCell};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use iodyno_guard::refuse_planted_link;
@@ -44,12 +44,8 @@ impl Context {
     }
 
     /// Connects to the nodes of a run, before anything else uses them.
-    pub(crate) fn connect(
-        &self,
-        planned: &[PlannedNode],
-        binary: Option<&Path>,
-    ) -> Result<(), Failure> {
-        let nodes = Nodes::connect(planned, binary, self.verbose)?;
+    pub(crate) fn connect(&self, planned: &[PlannedNode]) -> Result<(), Failure> {
+        let nodes = Nodes::connect(planned, self.verbose)?;
         let _ = self.nodes.set(nodes);
         Ok(())
     }

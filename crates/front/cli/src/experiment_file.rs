@@ -15,6 +15,7 @@ use crate::configurations::{configurations, named_paths};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::fit::{fitting, in_new_folders};
+use crate::nodes::with_program;
 use crate::observations::usable_name;
 use crate::plan_flags::{destroyed, finished, working_folder};
 use crate::rounds::is_issued;
@@ -119,7 +120,9 @@ pub(crate) fn plan(
         }
     };
     iodyno_secrets::mask_values(std::mem::take(&mut experiment.secrets).into_iter());
-    context.connect(&experiment.nodes, args.nodes.node_binary.as_deref())?;
+    let binary = args.nodes.node_binary.as_deref();
+    experiment.nodes = with_program(std::mem::take(&mut experiment.nodes), binary)?;
+    context.connect(&experiment.nodes)?;
     if !args.server.is_empty() {
         let message = "`--server` is for job files: an experiment has its own targets";
         let hint = "set `target = \"virtiofs on FOLDER\"` and `virtiofs.server` in a configuration";

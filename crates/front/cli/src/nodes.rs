@@ -1,8 +1,6 @@
 //! The nodes on which each trial of a run runs at once: `--node NAME=ADDRESS`, or those of an experiment.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io;
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +9,7 @@ use std::thread;
 use iodyno_host::on_threads;
 use iodyno_lab::LabNode;
 use iodyno_model::{Diagnostic, NodeAddress, PlannedNode};
-use iodyno_runner::{FioNode, LocalNode, Node, SshNode};
+use iodyno_runner::{FioNode, LocalNode, Node, SshNode, node_program};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -43,31 +41,19 @@ impl Nodes {
         Ok(Nodes(vec![(PlannedNode::new("", "local"), here)]))
     }
 
-    /// Connects to the nodes of a plan, many at the same time; without any, this host is the only one. `binary`: the
-    /// program to copy where iodyno is not installed in this version. Reports every node that cannot be used.
-    pub(crate) fn connect(
-        planned: &[PlannedNode],
-        binary: Option<&Path>,
-        verbose: u8,
-    ) -> Result<Nodes, Failure> {
+    /// Connects to the nodes of a plan, many at the same time; without any, this host is the only one. Reports every
+    /// node that cannot be used.
+    pub(crate) fn connect(planned: &[PlannedNode], verbose: u8) -> Result<Nodes, Failure> {
         if planned.is_empty() {
             return Nodes::here(verbose);
-        }
-        if let Some(binary) = binary {
-            File::open(binary)
-                .and_then(|file| file.metadata())
-                .and_then(|found| match found.is_dir() {
-                    true => Err(io::ErrorKind::IsADirectory.into()),
-                    false => Ok(()),
-                })
-                .map_err(|error| Failure::file("read", binary, &error))?;
         }
         let here = local_node(verbose);
         let flags: Vec<String> = logging::node_flags(verbose).into_iter().collect();
         let connect = |node: &PlannedNode| match node.at.parse::<NodeAddress>() {
             Ok(NodeAddress::Local) => Ok(Place::Here(here.clone())),
             Ok(NodeAddress::Ssh(address)) => {
-                SshNode::connect(&address, node.sudo, binary, flags.clone())
+                let program = node.program.as_ref().map(|it| it.path.as_path());
+                SshNode::connect(&address, node.sudo, program, flags.clone())
                     .map(|node| Place::Elsewhere(Box::new(node)))
             }
             Ok(NodeAddress::Fio(address)) => {
@@ -148,6 +134,41 @@ fn some_at_once<R: Send>(
     let done = on_threads(0..threads, |_| worker());
     let done: BTreeMap<_, _> = done.into_iter().flatten().collect();
     done.into_values().collect()
+}
+
+/// The nodes with the program of `--node-binary`. Nodes of a stored run keep theirs, which may have moved there.
+///
+/// # Errors
+/// The program cannot be read, or is not that of the stored run.
+pub(crate) fn with_program(
+    mut nodes: Vec<PlannedNode>,
+    binary: Option<&Path>,
+) -> Result<Vec<PlannedNode>, Failure> {
+    for node in &mut nodes {
+        let stored = node.program.take();
+        let path = binary.or(stored.as_ref().map(|it| it.path.as_path()));
+        let (Some(path), Ok(NodeAddress::Ssh(_))) = (path, node.at.parse()) else {
+            continue;
+        };
+        let of_run = format!("the program of node `{}` in this run", node.name);
+        let hint = "restore it, or give the same program with `--node-binary`; a new run can use another one";
+        let program = node_program(path).map_err(|error| match &stored {
+            None => Failure::file("read", path, &error),
+            Some(_) => {
+                let fault = format!("cannot read `{}`, {of_run}: {error}", path.display());
+                Failure::one(Diagnostic::error(fault).hint(hint))
+            }
+        })?;
+        if stored
+            .as_ref()
+            .is_some_and(|it| it.sha256 != program.sha256)
+        {
+            let fault = format!("`{}` is not {of_run}: its content differs", path.display());
+            return Err(Failure::one(Diagnostic::error(fault).hint(hint)));
+        }
+        node.program = Some(program);
+    }
+    Ok(nodes)
 }
 
 /// The nodes of the `--node` flags.

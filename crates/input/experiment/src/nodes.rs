@@ -59,6 +59,7 @@ impl Nodes {
                 at,
                 sudo,
                 only_sampled: !keyed.switch("jobs", report).unwrap_or(true),
+                program: None,
             });
         }
         for node in given {

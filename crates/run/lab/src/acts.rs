@@ -12,9 +12,9 @@ use std::fmt;
 use iodyno_model::printable::shell_word;
 use iodyno_model::{
     Blocks, Configuration, DmTarget, Engine, Files, FioOperations, FolderServer, IoPriority, Job,
-    Layer, MdLayer, MirrorLayer, NfsLayer, Operations, Pinning, Placement, Plan, PlannedNode,
-    Provision, Replay, Sampling, Settling, SharedFiles, ShellCommand, Target, VdevGroup, Verify,
-    VmDisk, VmImage, VmLayer, Work, Workload, ZfsLayer,
+    Layer, MdLayer, MirrorLayer, NfsLayer, NodeProgram, Operations, Pinning, Placement, Plan,
+    PlannedNode, Provision, Replay, Sampling, Settling, SharedFiles, ShellCommand, Target,
+    VdevGroup, Verify, VmDisk, VmImage, VmLayer, Work, Workload, ZfsLayer,
 };
 
 /// The kind of an [`Act`].
@@ -180,9 +180,14 @@ impl Found {
             at,
             sudo,
             only_sampled: _,
+            program,
         } = node;
         let by = if *sudo { "sudo " } else { "" };
         let key = format!("node.{}", part(name));
+        if let Some(NodeProgram { path, sha256: _ }) = program {
+            let shown = path.display().to_string();
+            self.add(ActKind::Runs, &format!("{key}.program"), shown);
+        }
         self.add(ActKind::Runs, &key, format!("{by}{at}"));
     }
 

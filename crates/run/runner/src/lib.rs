@@ -33,7 +33,7 @@ pub use parent::child::LocalNode;
 pub use parent::death::Death;
 pub use parent::process::{Connection, Launcher};
 pub use parent::session::{Later, Node, POLL, RunnerError, Session, StorageNode, carry_out, drive};
-pub use parent::ssh::SshNode;
+pub use parent::ssh::{SshNode, node_program};
 pub use probe::{HostProbe, PathKind, Probe};
 pub use protocol::{
     Command, EngineSupport, Event, Examination, Examined, FoundPath, Hello, Message, PROTOCOL,

@@ -12,7 +12,7 @@ mod workload;
 pub use bound_plan::BoundPlan;
 pub use closing::{BandwidthUnit, ClosingTable};
 pub use configuration::{Configuration, Target};
-pub use node::{NodeAddress, PlannedNode, SshAddress};
+pub use node::{NodeAddress, NodeProgram, PlannedNode, SshAddress};
 pub use procedure::{RoundOrder, Sampling, Settling, Stopping};
 pub use question::Question;
 pub use search::{Bound, Search, SearchAxis};

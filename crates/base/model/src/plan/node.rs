@@ -1,6 +1,7 @@
 //! Nodes of a plan: their names and where they are.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,18 @@ pub struct PlannedNode {
     /// It has no jobs: it is sampled during each trial.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_sampled: bool,
+    /// The program that is copied there unless iodyno is installed in this version; `None`: that of this installation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<NodeProgram>,
+}
+
+/// A program for a node, of another build of this version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeProgram {
+    /// Its path on this host, absolute.
+    pub path: PathBuf,
+    /// SHA-256 of its content, in hexadecimal digits.
+    pub sha256: String,
 }
 
 impl PlannedNode {
@@ -31,6 +44,7 @@ impl PlannedNode {
             at: at.into(),
             sudo: false,
             only_sampled: false,
+            program: None,
         }
     }
 

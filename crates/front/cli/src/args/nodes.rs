@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use iodyno_model::PlannedNode;
+
+use crate::failure::Failure;
+use crate::nodes::{planned, with_program};
 
 /// The nodes on which each trial runs.
 #[derive(Debug, Clone, Default, Args)]
@@ -20,4 +24,15 @@ pub(crate) struct NodesArgs {
     /// `libexec/iodyno/ARCH/` where iodyno is installed].
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) node_binary: Option<PathBuf>,
+}
+
+impl NodesArgs {
+    /// The nodes of a new run.
+    ///
+    /// # Errors
+    /// Every error of every flag.
+    pub(crate) fn planned(&self) -> Result<Vec<PlannedNode>, Failure> {
+        let nodes = planned(&self.node).map_err(Failure::input)?;
+        with_program(nodes, self.node_binary.as_deref())
+    }
 }

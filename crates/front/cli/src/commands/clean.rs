@@ -10,13 +10,13 @@ use crate::args::CleanArgs;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::nodes::planned;
+use crate::nodes::{planned, with_program};
 use crate::screen::write_out;
 
 /// Undoes all such storage on this host or the given nodes, or lists it.
 pub(crate) fn clean(args: &CleanArgs, context: &Context) -> Result<Exit, Failure> {
     let planned = planned(&args.node).map_err(Failure::input)?;
-    context.connect(&planned, args.node_binary.as_deref())?;
+    context.connect(&with_program(planned, args.node_binary.as_deref())?)?;
     let mut all = Vec::new();
     for node in context.nodes()?.list() {
         match node.node.clean(args.dry_run, &StopFlag::new(), &mut |_| ()) {

@@ -22,7 +22,6 @@ use crate::exit::Exit;
 use crate::experiment::{Begin, RunObserver, carry_out};
 use crate::failure::{Failure, reason};
 use crate::measure::{ResultOutput, measure};
-use crate::nodes::planned;
 use crate::observations::name_fault;
 use crate::plan_flags::{command_line, fresh_seed, working_folder};
 use crate::progress::{Mode, Reporter};
@@ -183,7 +182,7 @@ fn removal(path: &Path) -> Request<'_> {
 /// on this host have the same files.
 fn cleanup(args: &FileioArgs, command: &Command, context: &Context) -> Result<Exit, Failure> {
     let folder = working_folder()?;
-    let nodes = planned(&args.nodes.node).map_err(Failure::input)?;
+    let nodes = args.nodes.planned()?;
     let faults = elsewhere(args, &nodes, &folder);
     if !faults.is_empty() {
         return Err(Failure::input(faults));
@@ -254,8 +253,8 @@ fn perform(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
         return Ok(Exit::Fine);
     };
     let experiment = args.experiment();
-    let nodes = planned(&args.nodes.node).map_err(Failure::input)?;
-    context.connect(&nodes, args.nodes.node_binary.as_deref())?;
+    let nodes = args.nodes.planned()?;
+    context.connect(&nodes)?;
     let (plan, found) = plan(command, job, &experiment, context)?;
     let plan = Plan { nodes, ..plan };
     let runs = command.action == Action::Run;

@@ -20,7 +20,6 @@ use crate::exit::Exit;
 use crate::experiment::{Begin, RunObserver};
 use crate::failure::Failure;
 use crate::measure::{ResultOutput, measure};
-use crate::nodes::planned;
 use crate::plan_flags::{finished, working_folder};
 use crate::progress::{Mode, Reporter};
 use crate::rounds::doubts;
@@ -134,8 +133,8 @@ fn run(args: &FsRunArgs, context: &Context) -> Result<Exit, Failure> {
 fn plan(args: &FsRunArgs, context: &Context) -> Result<(Plan, FoundPaths), Failure> {
     let folder = working_folder()?;
     let experiment = &args.experiment;
-    let nodes = planned(&args.nodes.node).map_err(Failure::input)?;
-    context.connect(&nodes, args.nodes.node_binary.as_deref())?;
+    let nodes = args.nodes.planned()?;
+    context.connect(&nodes)?;
     let (settings, mut faults) = settings(&args.settings);
     let here = [OsString::from("here=.")];
     let on = match experiment.on.as_slice() {

@@ -21,7 +21,7 @@ use crate::experiment_file::{self, experiment_text};
 use crate::failure::Failure;
 use crate::fit::{fitting, in_new_folders};
 use crate::measure::{ResultOutput, measure};
-use crate::nodes::planned;
+use crate::nodes::with_program;
 use crate::plan_flags::{destroyed, finished, working_folder};
 use crate::plan_view::plan_view;
 use crate::progress::{Mode, Reporter};
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
     if let Some(name) = &args.resume {
         return resume(name, args, context, reporter);
     }
-    let nodes = planned(&args.nodes.node).map_err(Failure::input)?;
+    let nodes = args.nodes.planned()?;
     let in_guests = vm_nodes::any(&nodes);
     let (plan, found, flags) = match experiment_text(&args.files)? {
         Some((file, text)) => {
@@ -130,7 +130,8 @@ fn resume(
         context.tell(&[Diagnostic::warning(message).hint(hint)]);
     }
     if permission.plan.is_none() {
-        context.connect(&left.plan.nodes, args.nodes.node_binary.as_deref())?;
+        let binary = args.nodes.node_binary.as_deref();
+        context.connect(&with_program(left.plan.nodes.clone(), binary)?)?;
     }
     if experiment.dry_run {
         let schedule = schedule(&left.plan, Some(&left));
@@ -184,11 +185,14 @@ fn given_again(
         true => Vec::new(),
         false => args.only.clone(),
     };
-    let args = RunArgs {
+    let mut args = RunArgs {
         experiment,
         only,
         ..args.clone()
     };
+    let mut programs = stored.nodes.iter().filter_map(|it| it.program.as_ref());
+    let binary = &mut args.nodes.node_binary;
+    *binary = binary.take().or(programs.next().map(|it| it.path.clone()));
     let (plan, _, flags) = experiment_file::plan(file, &text, &args, &[], context)?;
     Ok(Plan {
         seed: flags.seed.unwrap_or(stored.seed),
@@ -284,7 +288,7 @@ fn plan(
         let found = on_guests(&nodes, on, &folder);
         (Vec::new(), FoundPaths::default(), found)
     } else {
-        context.connect(&nodes, args.nodes.node_binary.as_deref())?;
+        context.connect(&nodes)?;
         let paths = named_paths(on, &folder, &args.only);
         let paths = match built_in {
             true => FoundPaths::look_for_room(paths, context)?,

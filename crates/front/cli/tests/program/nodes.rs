@@ -728,6 +728,40 @@ fn a_login_shell_that_prints_something_is_an_error_with_what_it_prints() {
 }
 
 #[test]
+fn a_resumed_run_uses_the_program_of_its_nodes_or_is_refused() {
+    let Some(lab) = lab(1, false) else { return };
+    let program = lab.home.work().join("program");
+    let link = || std::os::unix::fs::symlink(iodyno(), &program).unwrap();
+    link();
+    lab.run(SECONDS, &["--node-binary", "program"])
+        .done()
+        .succeeds();
+    let copies = lab.cache().join("iodyno/nodes");
+    std::fs::remove_dir_all(&copies).unwrap();
+    let resume = |more: &[&str]| {
+        lab.start(&[&["run", "--resume", "last", "--rounds", "2"], more].concat())
+            .done()
+    };
+    std::fs::remove_file(&program).unwrap();
+    resume(&[])
+        .exits(2)
+        .stderr_has("cannot read `")
+        .stderr_has("the program of node `a` in this run");
+    std::fs::write(&program, "another").unwrap();
+    for more in [&[][..], &["--node-binary", "program"]] {
+        resume(more)
+            .exits(2)
+            .stderr_has("is not the program of node `a` in this run: its content differs");
+    }
+    assert!(!copies.exists());
+    std::fs::remove_file(&program).unwrap();
+    link();
+    resume(&[]).succeeds();
+    assert_eq!(std::fs::read_dir(&copies).unwrap().count(), 1);
+    lab.nothing_is_left();
+}
+
+#[test]
 fn a_host_without_this_version_gets_a_copy_in_its_cache() {
     let Some(lab) = lab(1, false) else { return };
     lab.run(SECONDS, &[])

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use iodyno_host::Owner;
 use iodyno_model::printable::on_one_line;
-use iodyno_model::{Diagnostic, RunId, SshAddress};
+use iodyno_model::{Diagnostic, NodeProgram, RunId, SshAddress};
 use rustix::fs::FlockOperation;
 use sha2::{Digest, Sha256};
 
@@ -535,6 +535,17 @@ fn static_binary(architecture: &str) -> Option<PathBuf> {
     let installed = own.parent()?.parent()?.join("libexec/iodyno");
     let binary = installed.join(architecture).join("iodyno");
     (architecture.chars().all(plain) && binary.is_file()).then_some(binary)
+}
+
+/// The program at this path, for nodes without iodyno.
+///
+/// # Errors
+/// It cannot be read.
+pub fn node_program(path: &Path) -> io::Result<NodeProgram> {
+    Ok(NodeProgram {
+        path: std::path::absolute(path)?,
+        sha256: hex(&Sha256::digest(&fs::read(path)?)),
+    })
 }
 
 fn hex(bytes: &[u8]) -> String {
