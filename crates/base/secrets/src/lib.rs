@@ -18,7 +18,7 @@ use serde_json::Value;
 pub use names::is_secret;
 
 use keys::{known_keys, of_urls, private_keys};
-use names::values;
+use names::{is_secret_value, values};
 use programs::{CommandLine, MAX_QUOTES, of_programs};
 
 /// What replaces a secret.
@@ -157,11 +157,17 @@ fn mask_texts(value: &mut Value, whole: bool) {
         }
         Value::Object(members) => {
             let named = members.get("name").and_then(Value::as_str);
-            let named = named.is_some_and(is_secret);
+            let named = named.filter(|name| is_secret(name)).map(str::to_owned);
             for (name, value) in members {
-                let hidden = is_secret(name) || (named && name == "value");
+                let secret = match name.as_str() {
+                    "value" => named.as_deref(),
+                    own => is_secret(own).then_some(own),
+                };
+                let hidden = |text: &str| secret.is_some_and(|name| is_secret_value(name, text));
                 match value {
-                    Value::String(text) if hidden && !text.is_empty() => MASK.clone_into(text),
+                    Value::String(text) if !text.is_empty() && hidden(text) => {
+                        MASK.clone_into(text);
+                    }
                     other => mask_texts(other, whole),
                 }
             }

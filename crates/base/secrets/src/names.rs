@@ -44,6 +44,11 @@ pub fn is_secret(name: &str) -> bool {
             && !NOT_SECRET.iter().any(|known| plain.ends_with(known))
 }
 
+/// Whether the value of a secret's name is one: `PWD` is also the working folder of a shell.
+pub(crate) fn is_secret_value(name: &str, value: &str) -> bool {
+    name != "PWD" || !value.starts_with('/')
+}
+
 /// The values after `NAME=`, `NAME:` and `--NAME `.
 pub(crate) fn values(text: &str) -> Vec<(usize, usize)> {
     let bytes = text.as_bytes();
@@ -80,7 +85,11 @@ pub(crate) fn values(text: &str) -> Vec<(usize, usize)> {
         }
         let (start, end) = value_at(text, value, words, &mut quotes);
         let end = with_scheme(text, start, end, &mut quotes);
-        found.push((start, end));
+        // `UID=sa;PWD=…` is an address of a database.
+        let of_address = text[..at - name.len()].ends_with(';');
+        if of_address || is_secret_value(name, &text[start..]) {
+            found.push((start, end));
+        }
         at = end.max(at);
     }
     found

@@ -56,6 +56,11 @@ fn secrets_are_masked_and_other_text_is_not() {
             "curl -H 'Authorization: *****' h",
         ),
         ("PASS=x DB_PWD=y z", "PASS=***** DB_PWD=***** z"),
+        (
+            "PWD=/mnt/a OLDPWD=/b PWD=x",
+            "PWD=/mnt/a OLDPWD=/b PWD=*****",
+        ),
+        ("UID=sa;PWD=/x;DSN=d", "UID=sa;PWD=*****;DSN=d"),
         ("t --password=\"a\\\"b\" c", "t --password=\"*****\" c"),
         ("t --password='a'\"b c\"d e", "t --password=***** e"),
         ("t --password=a\\ b c", "t --password=***** c"),
@@ -209,7 +214,7 @@ fn each_place_of_a_long_text_is_read_a_few_times_only() {
 #[test]
 fn documents_are_masked_by_names_and_by_words() {
     let mut document = json!({
-        "env": { "PASSWORD": "x y", "HOME": "/root", "TOKEN": "" },
+        "env": { "PASSWORD": "x y", "PWD": "/root", "TOKEN": "" },
         "command": ["tool", "--password", "x", "--token=y", "-v"],
         "n": 1, "list": [{ "url": "a://b:c@d" }, 2],
         "facts": [{ "class": "workload", "name": "http_pass", "value": "x" }, { "name": "bs", "value": "x" }],
@@ -218,7 +223,7 @@ fn documents_are_masked_by_names_and_by_words() {
     assert_eq!(
         document,
         json!({
-            "env": { "PASSWORD": MASK, "HOME": "/root", "TOKEN": "" },
+            "env": { "PASSWORD": MASK, "PWD": "/root", "TOKEN": "" },
             "command": ["tool", "--password", MASK, "--token=*****", "-v"],
             "n": 1, "list": [{ "url": "a://b:*****@d" }, 2],
             "facts": [{ "class": "workload", "name": "http_pass", "value": MASK }, { "name": "bs", "value": "x" }],
