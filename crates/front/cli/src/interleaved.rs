@@ -54,7 +54,7 @@ pub(crate) fn at_equal_rate(comparison: &Comparison, runs: &[Run]) -> Option<Str
         jobs.into_iter().all(|job| test(&job.work))
     };
     let blocks = all(|work| matches!(work, Work::Blocks(_)));
-    let operations = all(|work| matches!(work, Work::FileOperations(_)));
+    let operations = all(|work| work.file_operations().is_some() && work.command().is_none());
     let commands: Vec<&[String]> = runs.iter().map(|run| run.plan.command.as_slice()).collect();
     let commands: Vec<String> = match commands.as_slice() {
         [words] => vec![with_rate(words, blocks, operations, per_clone, total)?],
@@ -110,7 +110,8 @@ fn command(words: &[String]) -> Option<RunArgs> {
 fn interleaved(commands: &[RunArgs]) -> Option<String> {
     let (first, others) = commands.split_first()?;
     let same = |one: &dyn Fn(&RunArgs) -> bool| others.iter().all(one);
-    if !same(&|other| other.settings == first.settings) {
+    let shell = commands.iter().any(|one| !one.command.is_empty());
+    if shell || !same(&|other| other.settings == first.settings) {
         return None;
     }
     let same_files = same(&|other| other.files == first.files);
@@ -251,6 +252,7 @@ mod tests {
                 None,
             ),
             ("iodyno run a.fio --set bs=4k", "iodyno run b.fio", None),
+            ("iodyno run --command a", "iodyno run --command b", None),
         ] {
             let parsed = [one, other].map(|text| {
                 let words: Vec<String> = text.split(' ').map(str::to_owned).collect();

@@ -161,7 +161,7 @@ fn why(
         CompareResult::Repeated { rows, .. } => {
             let trials = Costed::load(store, runs)?;
             let question = question_of(&run.plan, &trials.trials);
-            limits(trials, &question, rows, style)
+            limits(trials, runs, &question, rows, style)
         }
         CompareResult::Searched { .. } => String::new(),
     })

@@ -66,6 +66,8 @@ pub(crate) struct Reporter<'a> {
     trial: String,
     /// The trial of a run with several: `trial 3 of 20: job on configuration`.
     trial_name: String,
+    /// The reasons of failed trials that were printed, each after its cell.
+    reasons: Vec<String>,
     /// The loads of searches in this round: `curve on here: rate_iops 7.73k`.
     loads: Vec<String>,
     /// Whether a complete round was printed. After that, single trials are not printed.
@@ -90,6 +92,7 @@ impl<'a> Reporter<'a> {
             print_next: false,
             trial: String::new(),
             trial_name: String::new(),
+            reasons: Vec::new(),
             loads: Vec::new(),
             rounds_told: false,
             without_frames: false,
@@ -183,12 +186,20 @@ impl<'a> Reporter<'a> {
 
     /// Prints the reason why a trial of a run with several trials was not completed. The result of a single trial
     /// contains it.
-    fn tell_outcome(&self, ended: &Ended<'_>) {
+    fn tell_outcome(&mut self, ended: &Ended<'_>) {
         let outcome = &ended.trial.outcome;
         let (Some(reason), true) = (outcome.reason(), ended.faults.is_empty()) else {
             return;
         };
-        if !self.trial_name.is_empty() {
+        let cell = self
+            .trial_name
+            .split_once(": ")
+            .map_or("", |(_, cell)| cell);
+        let of_cell = format!("{cell}: {reason}");
+        if self.reasons.contains(&of_cell) {
+            self.note(&format!("{}: the same error", self.trial_name));
+        } else if !self.trial_name.is_empty() {
+            self.reasons.push(of_cell);
             let text = format!("{}: {reason}", self.trial_name);
             self.context.tell(&[match outcome {
                 Outcome::Interrupted(_) => Diagnostic::warning(text),

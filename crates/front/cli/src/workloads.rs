@@ -163,6 +163,8 @@ pub(crate) fn read_all(
         let of_all = settings.iter().filter(|setting| setting.workload.is_none());
         report(override_with(&mut common, of_all));
     }
+    // Those of commands alone have an error of their own.
+    let settings = if files.is_empty() { &[] } else { settings };
     let names = suite_files.iter().zip(&suite);
     let unknown = settings.iter().filter(|setting| {
         let described = names

@@ -1,7 +1,5 @@
 //! A shell command as the work of a workload.
 
-use std::ops::Range;
-
 use crate::check::Keyed;
 use crate::document::{Node, Report, Table};
 use iodyno_model::{
@@ -15,7 +13,9 @@ use crate::fileops::new_job;
 use crate::keys::OUTPUT;
 
 /// The keys of a workload that belong to `command`.
-const KEYS: [&str; 5] = ["prepare", "cleanup", "repeat", "may_fail", "metric"];
+const KEYS: [&str; 6] = [
+    "prepare", "cleanup", "repeat", "may_fail", "timeout", "metric",
+];
 
 /// Units of numbers in outputs, with the unit and the factor of the metric.
 const UNITS: [(&str, Unit, u64); 13] = [
@@ -88,6 +88,7 @@ pub(crate) fn read(
         cleanup,
         metrics,
         may_fail: keyed.switch("may_fail", report).unwrap_or(false),
+        timeout: keyed.time("timeout", report),
     };
     let repeat = keyed.count("repeat", report);
     let place = keyed.at("command").map(|at| report.place(at));
@@ -132,7 +133,9 @@ fn metrics(keyed: &Keyed<'_>, report: &mut Report<'_>) -> Vec<OutputMetric> {
         let Some(own) = entry.node.as_table() else {
             continue;
         };
-        check_name(&entry.key, &entry.key_at, report);
+        if let Err((message, hint)) = fit_name(&entry.key) {
+            report.error(entry.key_at.clone(), message, hint);
+        }
         let own = Keyed::within(own, entry.node.at.clone(), "metric", OUTPUT);
         let source = source(&own, report);
         let better = match own.word("better", report) {
@@ -171,23 +174,52 @@ fn unit_of(name: &str) -> (Unit, u64) {
     }
 }
 
-fn check_name(name: &str, at: &Range<usize>, report: &mut Report<'_>) {
+/// An error and its remedy.
+type Fault = (String, &'static str);
+
+fn fit_name(name: &str) -> Result<(), Fault> {
     let fit = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     if name.is_empty() || !name.bytes().all(fit) {
         let message = format!("`{name}` cannot be the name of a metric");
-        report.error(at.clone(), message, "use letters, digits, `_` and `-`");
-    } else if Metric::is_own(name) || name == Metric::EVERY {
-        let message = format!("trials have a metric `{name}` of their own");
-        report.error(at.clone(), message, "choose another name");
+        return Err((message, "use letters, digits, `_` and `-`"));
     }
+    if Metric::is_own(name) || name == Metric::EVERY {
+        let message = format!("trials have a metric `{name}` of their own");
+        return Err((message, "choose another name"));
+    }
+    Ok(())
+}
+
+fn valid_regex(pattern: &str) -> Result<(), String> {
+    let built = RegexBuilder::new(pattern).multi_line(true).build();
+    built.map_err(|why| format!("`{pattern}` is not a regular expression: {why}"))?;
+    Ok(())
+}
+
+/// A number without a unit in the output of a command: its name, regular expression, and which values are better.
+///
+/// # Errors
+/// The name or the expression is not valid, with the remedy.
+pub fn printed_number(name: &str, regex: &str, better: Better) -> Result<OutputMetric, Fault> {
+    fit_name(name)?;
+    valid_regex(regex).map_err(|message| (message, "escape special characters with `\\`"))?;
+    let (unit, factor) = unit_of("");
+    Ok(OutputMetric {
+        metric: Metric {
+            name: name.to_owned(),
+            unit,
+            better,
+        },
+        factor,
+        source: OutputSource::Regex(regex.to_owned()),
+    })
 }
 
 fn source(own: &Keyed<'_>, report: &mut Report<'_>) -> Option<OutputSource> {
     match (own.text("regex", report), own.text("json", report)) {
-        (Some(regex), None) => match RegexBuilder::new(&regex.value).multi_line(true).build() {
-            Ok(_) => Some(OutputSource::Regex(regex.value)),
-            Err(why) => {
-                let message = format!("`regex` is not a regular expression: {why}");
+        (Some(regex), None) => match valid_regex(&regex.value) {
+            Ok(()) => Some(OutputSource::Regex(regex.value)),
+            Err(message) => {
                 let hint = "escape `\\` in TOML, or write the expression in single quotes";
                 report.error(regex.at, message, hint);
                 None

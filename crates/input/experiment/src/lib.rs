@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use iodyno_model::{ClosingTable, Configuration, Diagnostic, Fresh, Place, PlannedNode, Workload};
 use iodyno_units::Nanos;
 
-pub use command::workload as command_workload;
+pub use command::{printed_number, workload as command_workload};
 pub use page::{keys, reference_markdown};
 pub use read::{Context, is_experiment, read, table_file};
 pub use ready::{READY_MADE, ReadyMade};

@@ -162,7 +162,9 @@ fn compared(
         }
         runs => runs.len() == 1,
     };
-    let alone = alone && kept.len() > 1 && columns.len() == 1 && repeated(&kept);
+    // A run that was to repeat its trials can have ended after one.
+    let several = kept.len() > 1 || runs.iter().any(|run| run.plan.rounds > 1);
+    let alone = alone && several && columns.len() == 1 && repeated(&kept);
     let mut again = None;
     if columns.len() == 1 && twice {
         trials.iter_mut().for_each(|trial| trial.again = false);

@@ -183,7 +183,7 @@ pub fn planned_metric(workload: &Workload) -> Option<Metric> {
     }
     let untimed = has_untimed_work(workload);
     let jobs = || workload.jobs.iter();
-    if jobs().all(|job| job.work.command().is_some()) {
+    if workload.only_commands() {
         let printed = workload.output_metrics().next().cloned();
         return Some(printed.unwrap_or_else(|| Metric::time("op.mean")));
     }

@@ -230,6 +230,25 @@ fn target(configuration: &Configuration) -> String {
     }
 }
 
+/// The commands of a workload, in the order in which a trial runs them.
+fn commands(workload: &Workload, style: Style) -> String {
+    let commands = workload.jobs.iter().filter_map(|job| job.work.command());
+    let lines = commands.flat_map(|command| {
+        let timeout = command.timeout.map(|it| format!("at most {it}"));
+        let run = [Some(command.run.clone()), timeout];
+        [
+            ("  prepare", command.prepare.clone()),
+            (
+                "  command",
+                Some(run.into_iter().flatten().collect::<Vec<_>>().join("   ")),
+            ),
+            ("  cleanup", command.cleanup.clone()),
+        ]
+    });
+    let given = lines.filter_map(|(label, text)| Some(line(label, &text?, style)));
+    given.collect()
+}
+
 fn workload(workload: &Workload, options: &[BTreeMap<String, String>], style: Style) -> String {
     // File operations and shared files have their own description.
     if workload
@@ -242,7 +261,7 @@ fn workload(workload: &Workload, options: &[BTreeMap<String, String>], style: St
             .flat_map(str::lines)
             .map(|text| format!("  {}\n", on_one_line(text)))
             .collect();
-        return line("workload", &workload.name, style) + &text;
+        return line("workload", &workload.name, style) + &text + &commands(workload, style);
     }
     let jobs = counted(workload.jobs.len() as u64, "job");
     let mut text = line("workload", &format!("{}: {jobs}", workload.name), style);

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use iodyno_model::ordered::distinct;
 use iodyno_model::printable::steers;
 use unicode_width::UnicodeWidthStr;
 
@@ -266,6 +267,21 @@ pub(crate) fn shortened(name: &str, columns: usize, style: Style) -> String {
     let reversed: String = name.chars().rev().collect();
     let last: String = cut(&reversed, room / 2).chars().rev().collect();
     cut(&format!("{first}{between}{last}"), columns)
+}
+
+/// Names, shortened to this width or as much more as they need to differ, if they differ: their ends are cut off, or
+/// their middles.
+pub(crate) fn shortened_apart(names: &[&str], columns: usize, style: Style) -> Vec<String> {
+    let longest = names.iter().map(|name| width(name)).max().unwrap_or(0);
+    for columns in columns..longest {
+        for cut in [ended, shortened] {
+            let cut: Vec<String> = names.iter().map(|name| cut(name, columns, style)).collect();
+            if distinct(cut.iter()).len() == names.len() {
+                return cut;
+            }
+        }
+    }
+    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 /// As much of a text as fits, with a mark if it was cut.

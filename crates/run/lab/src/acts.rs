@@ -564,6 +564,7 @@ impl Found {
             cleanup,
             metrics: _,
             may_fail: _,
+            timeout: _,
         } = command;
         self.add(ActKind::Runs, "command", run.as_str());
         self.each(ActKind::Runs, "prepare", prepare);

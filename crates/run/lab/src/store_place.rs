@@ -68,7 +68,8 @@ fn uses_journal(job: &Job) -> bool {
             let engine = &blocks.engine;
             fsync_every > 0 || fdatasync_every > 0 || engine.o_sync || engine.o_dsync
         }
-        Work::FileOperations(_) => true,
+        // What a command does is unknown.
+        Work::FileOperations(operations) => operations.command.is_none(),
         Work::SharedFiles(files) => files.fsync_every > 0 || files.fsync_all,
     }
 }
@@ -188,7 +189,22 @@ mod tests {
             end_fsync: true,
             ..SyncPolicy::default()
         };
+        let job = Job {
+            work: Work::FileOperations(iodyno_model::Operations {
+                about: String::new(),
+                sets: Vec::new(),
+                cycle: Vec::new(),
+                own_folders: false,
+                drain: false,
+                writing: iodyno_model::Writing::default(),
+                fio: None,
+                command: Some(iodyno_model::ShellCommand::new("true")),
+            }),
+            ..Job::default()
+        };
+        let command = Workload::new("w", Vec::new(), vec![job]);
         for (workload, weight) in [
+            (command, Weight::Note),
             (syncs(), Weight::Warning),
             (blocks(SyncPolicy::default(), true), Weight::Warning),
             (blocks(at_the_end, false), Weight::Note),

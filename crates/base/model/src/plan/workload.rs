@@ -141,6 +141,16 @@ impl Workload {
         commands.flat_map(|command| command.metrics.iter().map(|it| &it.metric))
     }
 
+    /// Whether all of its jobs are commands.
+    pub fn only_commands(&self) -> bool {
+        !self.jobs.is_empty() && self.jobs.iter().all(|job| job.work.command().is_some())
+    }
+
+    /// Whether each trial runs each of its commands once, and nothing else.
+    pub fn runs_once(&self) -> bool {
+        self.only_commands() && self.jobs.iter().all(|job| job.end.ops == Some(1))
+    }
+
     /// Whether any of its jobs uses a simulated device: its figures are not those of real storage.
     pub fn simulated(&self) -> bool {
         let mut engines = self.jobs.iter().filter_map(|job| job.work.engine());

@@ -51,6 +51,10 @@ impl Metric {
     pub const BANDWIDTH: &'static str = "bandwidth";
     /// CPU time of the workers per op, ns.
     pub const CPU_PER_OP: &'static str = "cpu_per_op";
+    /// CPU time of an execution of a command in user mode, with that of the children that it waited for, ns.
+    pub const CPU_USER: &'static str = "cpu_user";
+    /// The same in the kernel, ns.
+    pub const CPU_SYSTEM: &'static str = "cpu_system";
     /// Time to create the files that exist before the first cycle, ns.
     pub const SETUP: &'static str = "setup";
     /// Duration of the drain after the last cycle, ns.
@@ -82,7 +86,7 @@ impl Metric {
                                .mean, .min, .max, .p50, .p99, …, and steps (create, unlink, sync_folder, …) \
                                with .mean, .max, .p50, .p99, …; of fileio also op with .mean, .min, .max, \
                                .p95, …; of processes named with --sample server_cpu_per_op, server_cores; of mirrors requests_per_command; \
-                               of commands exit_status and the names in `metric`";
+                               of commands cpu_user, cpu_system, exit_status and the names in `metric`";
 
     /// Whether a trial of iodyno can have a metric of this name, to detect typing errors before a long run. A
     /// particular trial may lack it: a job that never writes has no `write.iops`, and a percentile may be withheld.
@@ -92,6 +96,8 @@ impl Metric {
             Metric::BANDWIDTH,
             Metric::COMPLETION,
             Metric::CPU_PER_OP,
+            Metric::CPU_USER,
+            Metric::CPU_SYSTEM,
             Metric::SETUP,
             Metric::DRAIN,
             Metric::LOOP_RATE,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use iodyno_units::Nanos;
 
 use super::{ExperimentArgs, NodesArgs};
 
@@ -85,9 +86,13 @@ pub(crate) struct RunArgs {
     /// Measure this shell command; repeat to compare several.
     ///
     /// It runs once in each trial, in a new folder within that of `--on` [default: the current one], which is removed
-    /// afterwards. Its time decides, as the metric `op.mean`. An experiment can also read numbers from its output.
+    /// afterwards. Its time decides, as the metric `op.mean`, unless `--more` or `--less` names a number.
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["resume", "server"])]
     pub(crate) command: Vec<String>,
+
+    /// Name of a `--command` in results; repeat it in the order of the commands.
+    #[arg(long, value_name = "NAME", requires = "command")]
+    pub(crate) command_name: Vec<String>,
 
     /// Run this command in that folder before each trial of `--command`, without being timed.
     #[arg(long, value_name = "COMMAND", requires = "command")]
@@ -96,6 +101,21 @@ pub(crate) struct RunArgs {
     /// Run this command in that folder after each trial of `--command`, also if the trial failed.
     #[arg(long, value_name = "COMMAND", requires = "command")]
     pub(crate) cleanup: Option<String>,
+
+    /// Kill a `--command` that takes longer, and fail its trial.
+    #[arg(long, value_name = "TIME", requires = "command")]
+    pub(crate) timeout: Option<Nanos>,
+
+    /// Read this number from the output of each `--command`; more is better. Repeatable.
+    ///
+    /// The last match counts, in standard output or else in standard error, and of it the first group:
+    /// `--more 'tps=tps = ([0-9.]+)'`. The first number decides instead of the time; `--metric` names another one.
+    #[arg(long, value_name = "NAME=REGEX", requires = "command")]
+    pub(crate) more: Vec<String>,
+
+    /// The same for a number of which less is better. Numbers of `--more` precede it.
+    #[arg(long, value_name = "NAME=REGEX", requires = "command")]
+    pub(crate) less: Vec<String>,
 
     /// Measure this virtio-fs server of a folder; repeat to compare several.
     ///

@@ -124,7 +124,7 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         let style = context.style_out();
         let limits = match (costed, &judged) {
             (Some(trials), CompareResult::Repeated { rows, .. }) => {
-                limits(trials, &question, rows, style)
+                limits(trials, &runs, &question, rows, style)
             }
             _ => String::new(),
         };

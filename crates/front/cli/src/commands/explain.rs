@@ -3,7 +3,8 @@
 use iodyno_judge::QuestionError;
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{
-    Costs, Diagnostic, Explained, Explanation, Observation, Question, Repeated, Run, closest,
+    Costs, Diagnostic, Explained, Explanation, Observation, Question, Repeated, Run, Workload,
+    closest,
 };
 use iodyno_report::{Style, compare, explain as draw};
 use iodyno_store::SqliteStore;
@@ -92,10 +93,15 @@ impl Costed {
 /// What limits repeated trials that are compared with nothing, in the order of their rows; empty if it is not known.
 pub(crate) fn limits(
     trials: Costed,
+    runs: &[Run],
     question: &Question,
     rows: &[(String, Vec<Repeated>)],
     style: Style,
 ) -> String {
+    let mut workloads = runs.iter().flat_map(|run| &run.plan.workloads);
+    if workloads.all(Workload::only_commands) {
+        return String::new();
+    }
     let (trials, costs) = trials.compared();
     let mut limits = iodyno_judge::limits(&trials, &costs, question);
     limits.sort_by_key(|(name, _)| rows.iter().position(|(row, _)| row == name));

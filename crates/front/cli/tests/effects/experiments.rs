@@ -146,6 +146,7 @@ const WORKLOAD: &[Case] = &[
     case("workload.cleanup", LEFT, command!(), &[("", ""), ("workload.a.cleanup = 'touch ../../made'", "made")]),
     case("workload.repeat", TRIALS, command!(), &[("", "0:a@c(1)"), ("workload.a.repeat = 3", "0:a@c(3)")]),
     case("workload.may_fail", CODE, "configuration.c.target = '.'\nworkload.a.command = 'false'", &[("", "4"), ("workload.a.may_fail = true", "0")]),
+    case("workload.timeout", CODE, "configuration.c.target = '.'\nworkload.a.command = 'sleep 0.5'", &[("", "0"), ("workload.a.timeout = '100ms'", "4")]),
     case("metric.regex", PRINTED, command!(), &[("workload.a.metric.m = {regex='[0-9]$',better='less'}", "5 lower"), ("workload.a.metric.m = {regex='[0-9]+',better='less'}", "75 lower")]),
     case("metric.json", PRINTED, "configuration.c.target = '.'\nworkload.a.command = 'echo [3,4]'", &[("workload.a.metric.m = {json='/0',better='less'}", "3 lower"), ("workload.a.metric.m = {json='/1',better='less'}", "4 lower")]),
     case("metric.unit", PRINTED, command!(), &[("workload.a.metric.m = {regex='7',better='less'}", "7 lower"), ("workload.a.metric.m = {regex='7',better='less',unit='us'}", "7000 ns lower")]),

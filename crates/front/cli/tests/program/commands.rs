@@ -158,7 +158,7 @@ repeat = 2
     for fault in [
         "`command` is not a command",
         "trials have a metric `iops` of their own",
-        "`regex` is not a regular expression",
+        "`(` is not a regular expression",
         "`a b` cannot be the name of a metric",
         "a metric has either `regex` or `json`",
         "`metric.c` lacks `better`",
@@ -246,4 +246,182 @@ fn another_users_run_needs_permission_for_its_commands() {
         .exits(2)
         .stderr_has("job.a.a.command=sleep 1000")
         .stderr_has("job.a.a.prepare=touch ../../x");
+}
+
+#[test]
+fn a_single_command_is_measured_even_if_the_time_is_over_after_one_round() {
+    let home = Home::new();
+    let run = ["run", "--command", "sleep 0.1", "--on", "here=."];
+    let limited = ["--rounds", "5", "--max-time", "1ms"];
+    home.iodyno(&[&run[..], &limited].concat())
+        .succeeds()
+        .prints("1 trial, nothing to compare with");
+}
+
+#[test]
+fn faults_of_flags_name_the_flags_of_commands() {
+    let home = Home::new();
+    home.file("script.sh", "true\n");
+    let done = home.iodyno(&["run", "--command", "true", "--set", "x=y"]);
+    let done = done
+        .exits(2)
+        .stderr_has("`--set` has no effect on `--command`");
+    assert!(!done.stderr.contains("unknown workload"), "{}", done.stderr);
+    let on_file = ["run", "--command", "true", "--on", "s=script.sh"];
+    let done = home.iodyno(&on_file).exits(3);
+    let done = done
+        .stderr_has("commands run in a folder")
+        .stderr_has("`--on NAME=PATH`");
+    assert!(!done.stderr.contains("--dir"), "{}", done.stderr);
+    let named = [
+        "--command",
+        "true",
+        "--command-name",
+        "a",
+        "--command-name",
+        "a",
+    ];
+    let numbers = [
+        "--more",
+        "x",
+        "--less",
+        "iops=1",
+        "--more",
+        "a=(",
+        "--timeout",
+        "1s",
+    ];
+    home.iodyno(&[&["run"], &named[..], &numbers].concat())
+        .exits(2)
+        .stderr_has("`--command-name 'a'` is given twice")
+        .stderr_has("there are more `--command-name` than `--command`")
+        .stderr_has("`--more 'x'`: there is no `=`")
+        .stderr_has("trials have a metric `iops` of their own")
+        .stderr_has("`(` is not a regular expression");
+}
+
+#[test]
+fn a_script_of_the_working_folder_is_named_with_its_absolute_path() {
+    let home = Home::new();
+    home.file("bench.sh", "true\n");
+    let path = home.work().join("bench.sh");
+    let hint = format!("write the absolute path `{}`", path.display());
+    // Paths of a line are wrapped.
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let failed = home.iodyno(&["run", "--command", "./bench.sh"]).exits(4);
+    assert!(words(&failed.stdout).contains(&hint), "{}", failed.stdout);
+    let failed = home.iodyno(&["run", "--command", "true", "--prepare", "cat bench.sh"]);
+    assert!(words(&failed.stderr).contains(&hint), "{}", failed.stderr);
+    let other = home.iodyno(&["run", "--command", "./other.sh"]).exits(4);
+    assert!(!other.stdout.contains("absolute"), "{}", other.stdout);
+}
+
+#[test]
+fn the_commands_of_a_plan_are_shown_in_their_order() {
+    let home = Home::new();
+    let flags = [
+        "--cleanup",
+        "echo after",
+        "--prepare",
+        "echo before",
+        "--timeout",
+        "90s",
+    ];
+    let done = home.iodyno(&[&["run", "--command", "make -j4", "--dry-run"], &flags[..]].concat());
+    let lines = "workload   make -j4\n  prepare  echo before\n  command  make -j4   at most 90.0 s\n  cleanup  echo after\n";
+    done.succeeds().prints(lines);
+    let text = "[workload.a]\ncommand = 'true'\nprepare = 'echo it'\n";
+    run(&home, text, &["--on", "here=.", "--dry-run"])
+        .succeeds()
+        .prints("  prepare  echo it\n  command  true\n");
+}
+
+#[test]
+fn a_failing_command_among_others_is_reported_once() {
+    let home = Home::new();
+    let two = ["--command", "true", "--command", "exit 3", "--no-settle"];
+    let done = home
+        .iodyno(&[&["run", "--rounds", "3"], &two[..]].concat())
+        .exits(4);
+    let count = |text: &str| text.matches("exit status: 3").count();
+    assert_eq!(count(&done.stderr), 1, "{}", done.stderr);
+    assert_eq!(count(&done.stdout), 1, "{}", done.stdout);
+    let silent = ["run", "--command", "echo nothing", "--less", "n=n=(.*)"];
+    let done = home.iodyno(&silent).exits(4).prints("its last");
+    assert!(!done.stdout.contains("exit status"), "{}", done.stdout);
+}
+
+#[test]
+fn one_execution_has_its_time_and_the_numbers_that_it_printed() {
+    let home = Home::new();
+    let command = "echo n=4; echo m=5 >&2";
+    let numbers = ["--less", "m=m=(.)", "--more", "n=n=([0-9])"];
+    let trials = ["--rounds", "2", "--no-settle"];
+    let done = home.iodyno(&[&["run", "--command", command], &numbers[..], &trials].concat());
+    let shown = done.succeeds().stdout;
+    let rows = shown.lines().skip(2).take_while(|line| !line.is_empty());
+    let names: Vec<&str> = rows.filter_map(|row| row.split(' ').next()).collect();
+    assert_eq!(names[..3], ["n", "op.mean", "m"], "{shown}");
+    assert!(
+        names[3..].iter().all(|name| name.starts_with("cpu_")),
+        "{shown}"
+    );
+    let shown = home.iodyno(&["show", "last", "--trial", "1"]).succeeds();
+    let shown = shown
+        .prints("time     ")
+        .prints(", user ")
+        .prints("prints   n 4.00, m 5.00");
+    for other in ["p99", "ops/s", "IOPS", "cores", "complete in"] {
+        assert!(!shown.stdout.contains(other), "{other}: {}", shown.stdout);
+    }
+}
+
+#[test]
+fn commands_have_the_given_names_and_long_ones_differ_in_tables() {
+    let home = Home::new();
+    let long = |end: &str| format!("true the same words in all commands {end}");
+    let commands = [long("a"), long("b"), long("c")];
+    let flags = commands.iter().flat_map(|text| ["--command", text]);
+    let named = ["--command-name", "first", "--rounds", "1", "--no-settle"];
+    let arguments: Vec<&str> = ["run"].into_iter().chain(flags).chain(named).collect();
+    let done = home.iodyno(&arguments).succeeds();
+    let headings: Vec<&str> = done
+        .stdout
+        .lines()
+        .filter(|line| line.contains("speed ["))
+        .collect();
+    assert!(
+        !headings.is_empty() && headings.iter().all(|it| it.contains("first")),
+        "{headings:?}"
+    );
+    let distinct: std::collections::BTreeSet<&&str> = headings.iter().collect();
+    assert_eq!(distinct.len(), headings.len(), "{headings:?}");
+}
+
+#[test]
+fn a_command_is_killed_with_its_children_after_its_timeout() {
+    let home = Home::new();
+    let command = "sleep 1000 & echo $! > ../../pid; wait";
+    let limited = ["run", "--command", command, "--timeout", "200ms"];
+    let done = home.iodyno(&limited).exits(4);
+    done.prints("killed after its timeout of 200 ms");
+    let pid = std::fs::read_to_string(home.work().join("pid")).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    wait_for("the child to end", || (!alive(pid)).then_some(()));
+}
+
+#[test]
+fn a_repeated_command_ends_with_its_number_or_its_time() {
+    let home = Home::new();
+    for (ends, executions) in [
+        ("repeat = 2\nduration = '10h'", 2..3),
+        ("repeat = 4000000\nduration = '100ms'", 1..4_000_000),
+    ] {
+        let text = format!("[workload.a]\ncommand = 'true'\n{ends}\n");
+        let done = run(&home, &text, &["--on", "here=.", "--json"]).succeeds();
+        let ops = done.json()["trials"][0]["groups"][0]["rows"][0]["ops"]
+            .as_u64()
+            .unwrap();
+        assert!(executions.contains(&ops), "{ends}: {ops}");
+    }
 }

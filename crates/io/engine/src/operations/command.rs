@@ -1,7 +1,9 @@
 //! The step that runs a command.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use iodyno_model::printable::shell_path;
 use iodyno_model::{CommandResult, CpuUse, Operations, ShellCommand, StopRequest};
 use iodyno_sys::thread::Usage;
 
@@ -68,24 +70,42 @@ impl CommandStep {
         shared: &CloneShared,
     ) -> Result<(u64, u64), NotRun> {
         let command = &self.command.run;
-        let mut stop = || shared.stop_request() != StopRequest::No;
-        let ended = match shell::run(command, folder, &mut stop) {
-            Ok(Some(ended)) => ended,
-            Ok(None) => return Err(NotRun::Stopped),
-            Err(error) => return Err(self.fail(error.to_string())),
+        let began = Instant::now();
+        let timeout = self.command.timeout;
+        let late = || timeout.is_some_and(|it| began.elapsed() >= Duration::from_nanos(it.0));
+        let stopped = || shared.stop_request() != StopRequest::No;
+        let ended = match (
+            shell::run(command, folder, &mut || stopped() || late()),
+            timeout,
+        ) {
+            (Ok(Some(ended)), _) => ended,
+            (Ok(None), Some(timeout)) if !stopped() => {
+                return Err(self.fail("run", format!("killed after its timeout of {timeout}")));
+            }
+            (Ok(None), _) => return Err(NotRun::Stopped),
+            (Err(error), _) => return Err(self.fail("run", error.to_string())),
         };
         self.result.output = ended.tail(KEPT);
         if !ended.status.success() {
             self.result.failed += 1;
             self.result.exit_status = self.result.exit_status.max(ended.code());
             if !self.command.may_fail {
-                return Err(self.fail(ended.failure()));
+                let failed = self.fail("run", ended.failure());
+                let hint = misplaced(&self.command.run, folder);
+                self.fault
+                    .iter_mut()
+                    .for_each(|it| it.hint.clone_from(&hint));
+                return Err(failed);
             }
         }
         let values = self.readers.iter().map(|reader| reader.read(&ended));
-        let values: Vec<f64> = values
-            .collect::<Result<_, String>>()
-            .map_err(|why| self.fail(format!("{why}; {}", ended.failure())))?;
+        let values: Vec<f64> = values.collect::<Result<_, String>>().map_err(|why| {
+            let printed = match ended.tail(KEPT).lines().next_back() {
+                Some(last) => format!("its last line is `{last}`"),
+                None => "it printed nothing".to_owned(),
+            };
+            self.fail("use the output of", format!("{why}; {printed}"))
+        })?;
         for (sum, value) in self.result.values.iter_mut().zip(values) {
             *sum += value;
         }
@@ -101,8 +121,9 @@ impl CommandStep {
         Ok(ended.span)
     }
 
-    fn fail(&mut self, cause: String) -> NotRun {
-        let what = format!("run `{}`", self.command.run);
+    /// Records that it failed. `what`: the action on it.
+    fn fail(&mut self, what: &str, cause: String) -> NotRun {
+        let what = format!("{what} `{}`", self.command.run);
         self.fault = Some(WorkerError::new(what, cause));
         NotRun::Failed
     }
@@ -116,4 +137,19 @@ impl CommandStep {
         }
         (result, self.cpu)
     }
+}
+
+/// The remedy for a command that failed in a folder without a file that it names, if the working folder of this process
+/// has the file.
+pub fn misplaced(command: &str, folder: &Path) -> Option<String> {
+    let here = std::env::current_dir().ok()?;
+    let between = |c: char| c.is_whitespace() || ";&|()<>'\"`=".contains(c);
+    let words = command.split(between).filter(|word| !word.is_empty());
+    let mut missing = words.filter(|word| !word.starts_with('/') && !folder.join(word).exists());
+    let path = missing.find_map(|word| Some(here.join(word)).filter(|path| path.is_file()))?;
+    let path: PathBuf = path.components().collect();
+    Some(format!(
+        "the command runs in a new folder: write the absolute path `{}`",
+        shell_path(&path)
+    ))
 }

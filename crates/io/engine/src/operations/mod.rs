@@ -20,6 +20,7 @@ mod steps;
 
 pub use crate::spec::OperationsPart;
 pub(crate) use clone::run;
+pub use command::misplaced;
 pub use content::Contents;
 
 /// The name of a file of a set: `NAME.000000042`.

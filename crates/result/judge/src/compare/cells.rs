@@ -297,7 +297,13 @@ pub(super) fn rows(
         cell.remarks
             .extend(of_medians(&built.row.baseline, &cell, better));
         for side in [&built.row.baseline, &cell.side] {
-            cell.notes.extend(left_out(side));
+            let told = |reason: &String| match &cell.verdict {
+                Verdict::NoData { why } => why.contains(reason.as_str()),
+                _ => false,
+            };
+            if !by_reason(&side.left_out).iter().all(told) {
+                cell.notes.extend(left_out(side));
+            }
         }
         if draft.role == Role::Floor {
             let note = "no difference is expected here: this row gives the noise floor";

@@ -33,9 +33,19 @@ pub(super) fn figures(
         primary: None,
     };
     let timed = file_operations::timed_by_loop(workload, trial);
-    measured.rates(workload, trial, &rows, timed);
-    for row in &rows {
-        measured.row(row, work::all_operations(workload), timed);
+    // Everything else about a single execution follows from its time.
+    let once = workload.runs_once();
+    if once {
+        let histogram = |row: &Row| row.latency().0.mean_ns();
+        let ran = |row: &&Row| row.result.direction == Direction::Op && row.result.ops > 0;
+        let mean = rows.iter().find(ran).map(histogram);
+        mean.into_iter()
+            .for_each(|ns| measured.add(Metric::time("op.mean"), ns));
+    } else {
+        measured.rates(workload, trial, &rows, timed);
+        for row in &rows {
+            measured.row(row, work::all_operations(workload), timed);
+        }
     }
     if work::all_shared(workload)
         && let Some(together) = crate::summary::together(workload, trial)
@@ -47,12 +57,20 @@ pub(super) fn figures(
         measured.figures.extend(further);
     }
     if is_finite(kind)
+        && !once
         && let Some(ns) = completion_ns(trial)
     {
         measured.add(Metric::time(Metric::COMPLETION), ns as f64);
     }
-    if let Some(ns) = summary.cpu.worker_ns_per_op() {
-        measured.add(Metric::time(Metric::CPU_PER_OP), ns);
+    let cpu = &summary.cpu;
+    match cpu.worker_ns_per_op() {
+        Some(_) if workload.only_commands() => {
+            let each = |ns: u64| ns as f64 / cpu.ops as f64;
+            measured.add(Metric::time(Metric::CPU_USER), each(cpu.worker_user_ns));
+            measured.add(Metric::time(Metric::CPU_SYSTEM), each(cpu.worker_system_ns));
+        }
+        Some(ns) => measured.add(Metric::time(Metric::CPU_PER_OP), ns),
+        None => {}
     }
     if let Some(ns) = summary.server_ns_per_op() {
         measured.add(Metric::time(Metric::SERVER_CPU_PER_OP), ns);

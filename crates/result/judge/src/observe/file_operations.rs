@@ -42,7 +42,8 @@ pub(super) fn figures(workload: &Workload, trial: &Trial) -> Vec<Figure> {
             add(Metric::time(name), ns as f64, None);
         }
     }
-    if let Some(rate) = timed_rate(workload, trial) {
+    let rate = timed_rate(workload, trial).filter(|_| !workload.runs_once());
+    if let Some(rate) = rate {
         let derived = Some("threads ÷ op.mean");
         add(Metric::iops(Metric::RATE_FROM_MEAN), rate, derived);
     }

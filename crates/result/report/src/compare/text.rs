@@ -9,7 +9,7 @@ use super::ComparisonFormat;
 use super::pivot::pivot;
 use super::searches::searches;
 use super::view::{ResultView, RowView, ViewModel, view};
-use crate::style::{Paint, Style, ended, left, trimmed, width};
+use crate::style::{Paint, Style, left, shortened_apart, trimmed, width};
 use crate::table::{Cell, Column, Table};
 
 /// Width of a shortened name, columns.
@@ -110,18 +110,21 @@ fn tables(view: &ViewModel, style: Style) -> String {
 
 /// The baseline and some candidates.
 fn table(view: &ViewModel, shown: &[usize], squeeze: Squeeze, style: Style) -> Table {
-    let short = matches!(squeeze, Squeeze::NoP | Squeeze::TwoLines);
-    let name = |name: &str| match short {
-        true => ended(name, SHORT_NAME, style),
-        false => name.to_owned(),
+    let candidates = view.candidates.iter().map(|it| it.heading.as_str());
+    let names: Vec<&str> = std::iter::once(view.baseline.as_str())
+        .chain(candidates)
+        .collect();
+    let headings = match squeeze {
+        Squeeze::NoP | Squeeze::TwoLines => shortened_apart(&names, SHORT_NAME, style),
+        _ => names.into_iter().map(str::to_owned).collect(),
     };
-    let mut columns = vec![Column::left(""), Column::left(name(&view.baseline))];
-    for candidate in shown.iter().map(|index| &view.candidates[*index]) {
+    let mut columns = ["", &headings[0]].map(Column::left).to_vec();
+    for (index, candidate) in shown.iter().map(|index| (*index, &view.candidates[*index])) {
         let speed = match squeeze {
             Squeeze::None => format!("{}/{} speed", candidate.heading, view.baseline),
             _ => "speed".to_owned(),
         };
-        columns.push(Column::left(name(&candidate.heading)));
+        columns.push(Column::left(headings[index + 1].as_str()));
         columns.push(Column::left(format!("{speed} [{}]", candidate.level)));
         columns.extend((squeeze != Squeeze::NoP).then(|| Column::left("adj.p")));
         columns.extend((squeeze != Squeeze::TwoLines).then(|| Column::left("")));

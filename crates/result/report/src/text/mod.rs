@@ -67,7 +67,10 @@ fn drawn(
 ) -> String {
     let blocks = [
         describe::header(workload, trial, summary, style),
-        table::table(workload, summary, style),
+        match workload.runs_once() {
+            true => labelled(&[("time", operations::times(summary))], style),
+            false => table::table(workload, summary, style),
+        },
         facts(workload, summary, trial, findings, style),
         match detail {
             Detail::Full => labelled(
@@ -92,6 +95,9 @@ fn facts(
 ) -> String {
     let cycles = cycles(workload, summary);
     let one = |text: String| vec![text];
+    // Its time is all that there is.
+    let once = workload.runs_once();
+    let of_many = |text: String| if once { Vec::new() } else { vec![text] };
     let lines = [
         (
             "op",
@@ -102,16 +108,16 @@ fn facts(
         ("prints", operations::printed(workload, summary, trial)),
         ("nodes", one(nodes::line(summary, trial))),
         ("sampled", nodes::sampled(summary)),
-        ("series", one(series(summary, style))),
+        ("series", of_many(series(summary, style))),
         ("steady", steady(summary)),
-        ("cpu", one(cpu(summary, cycles.is_some()))),
+        ("cpu", of_many(cpu(summary, cycles.is_some()))),
         ("server", layers::servers(summary)),
         ("device", one(device(summary))),
         ("layers", layers::layers(summary, trial)),
         ("requests", layers::device_times(summary)),
         ("verify", one(verify(summary))),
         ("syncs", one(syncs(workload, trial, findings))),
-        ("steps", one(steps(trial, cycles.as_ref()))),
+        ("steps", one(steps(workload, trial, cycles.as_ref()))),
     ];
     labelled(&lines, style)
 }
@@ -310,18 +316,23 @@ fn verify(summary: &Summary) -> String {
     format!("{checked} blocks checked, {bad} bad{left_out}")
 }
 
-fn steps(trial: &Trial, cycles: Option<&Cycles>) -> String {
+fn steps(workload: &Workload, trial: &Trial, cycles: Option<&Cycles>) -> String {
+    let once = workload.runs_once();
     let set_up = cycles.map_or_else(String::new, |cycles| cycles.set_up(trial));
-    let times = Step::ALL.into_iter().filter_map(|step| {
+    let shown = Step::ALL
+        .into_iter()
+        .filter(|step| !(once && *step == Step::Measure));
+    let times = shown.filter_map(|step| {
         let longest = longest(trial, step)?;
         Some(match step {
             Step::LayOut if !set_up.is_empty() => format!("set-up {set_up}"),
+            Step::LayOut if workload.only_commands() => format!("prepare {}", Nanos(longest)),
             _ => format!("{} {}", step.name(), Nanos(longest)),
         })
     });
     // Completed work has a completion time, drain included.
     let done = cycles
-        .filter(|_| came_to_its_end(trial))
+        .filter(|_| came_to_its_end(trial) && !once)
         .map(|_| format!("complete in {}", Nanos(completion_ns(trial))));
     join(times.chain(done), "   ")
 }

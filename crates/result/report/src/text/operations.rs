@@ -1,8 +1,8 @@
 //! Descriptions of jobs of file operations and of shared files.
 
 use iodyno_model::{
-    Action, Arrival, CycleStep, Distribution, Engine, EngineKind, FileSet, Job, JobEnd, Operations,
-    PickOrder, SharedFiles, Subject, Summary, Trial, Workload,
+    Action, Arrival, CycleStep, Direction, Distribution, Engine, EngineKind, FileSet, Job, JobEnd,
+    Operations, PickOrder, Row, SharedFiles, Subject, Summary, Trial, Workload,
 };
 use iodyno_units::{Bytes, Nanos, Rate, grouped};
 
@@ -21,6 +21,11 @@ pub(super) fn pieces(job: &Job, operations: &Operations) -> Vec<String> {
         (clones, false) => format!("{clones} threads, one folder"),
         (clones, true) => format!("{clones} threads, own folders"),
     };
+    if let (Some(command), Some(1)) = (&operations.command, job.end.ops) {
+        let named = sanitize(&command.run) == job.name;
+        let text = (!named).then(|| format!("`{}`", sanitize(&command.run)));
+        return text.into_iter().collect();
+    }
     let cycle = match &operations.command {
         Some(command) => format!("`{}`", sanitize(&command.run)),
         None => join(operations.cycle.iter().map(step), " "),
@@ -34,7 +39,18 @@ pub(super) fn pieces(job: &Job, operations: &Operations) -> Vec<String> {
     ]
 }
 
-/// The values that the commands of each clone printed, and their exit status if it is not 0.
+/// `15.0 ms, user 9.20 ms, system 2.10 ms` of a command that ran once; empty if it was not completed.
+pub(super) fn times(summary: &Summary) -> Vec<String> {
+    let rows = summary.groups.iter().flat_map(|group| &group.rows);
+    let mut ops = rows.filter(|row| row.result.direction == Direction::Op && row.result.ops > 0);
+    let time = |row: &Row| Nanos(row.result.service.mean_ns().round() as u64);
+    let cpu = &summary.cpu;
+    let [user, system] = [cpu.worker_user_ns, cpu.worker_system_ns].map(Nanos);
+    let times = |row| format!("{}, user {user}, system {system}", time(row));
+    ops.next().map(times).into_iter().collect()
+}
+
+/// The values that the commands of each clone printed, and their exit status if it is a result other than 0.
 pub(super) fn printed(workload: &Workload, summary: &Summary, trial: &Trial) -> Vec<String> {
     let groups = summary.groups.iter();
     let each = groups.flat_map(|group| commands(workload, group, trial));
@@ -47,8 +63,8 @@ pub(super) fn printed(workload: &Workload, summary: &Summary, trial: &Trial) -> 
                 let metric = &printed.metric;
                 format!("{} {}", sanitize(&metric.name), value(*mean, &metric.unit))
             });
-        let status =
-            (result.exit_status != 0).then(|| format!("exit status {}", result.exit_status));
+        let status = (command.may_fail && result.exit_status != 0)
+            .then(|| format!("exit status {}", result.exit_status));
         join(values.chain(status), ", ")
     })
     .collect()

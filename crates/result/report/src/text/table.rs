@@ -54,10 +54,18 @@ pub(super) fn sections(
 ) -> Vec<(Option<String>, Vec<Figures>)> {
     let several = summary.groups.len() > 1;
     let groups = summary.groups.iter().map(|group| {
-        let rows = match operations::of(workload, group) {
+        let mut rows: Vec<Figures> = match operations::of(workload, group) {
             Some(cycles) => of_cycles(&cycles),
             None => group.rows.iter().flat_map(figures).collect(),
         };
+        if workload.runs_once() {
+            // The other figures follow from the time.
+            for cells in rows.iter_mut().map(|row| &mut row.cells) {
+                for place in [1, 4, 5, 6, 7] {
+                    cells[place].clear();
+                }
+            }
+        }
         (several.then(|| describe::group(workload, group)), rows)
     });
     let total = (!summary.total.is_empty()).then(|| {
@@ -237,6 +245,9 @@ pub(super) fn notes(workload: &Workload, summary: &Summary) -> Vec<String> {
         notes.push(
             "latency: response, intended → completed; service, submitted → completed".to_owned(),
         );
+    }
+    if workload.runs_once() {
+        return notes;
     }
     if quantiles().any(|quantile| quantile.resolution_limited) {
         let limit = "< an upper limit: its completions may have been unseen for over a tenth of it";

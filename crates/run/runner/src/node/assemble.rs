@@ -295,8 +295,12 @@ fn in_flight(ended: &[Ended]) -> String {
 pub(crate) fn outcome(ended: &[Ended], jobs: &[Job], control: &Control) -> Outcome {
     let mut faults: Vec<String> = Vec::new();
     for clone in ended.iter().filter(|clone| fails(clone)) {
-        let name = &jobs[clone.result.job as usize].name;
-        let fault = format!("job `{name}`: {}", fault(clone));
+        let job = &jobs[clone.result.job as usize];
+        let fault = match job.work.command() {
+            // The fault names the command.
+            Some(_) => fault(clone),
+            None => format!("job `{}`: {}", job.name, fault(clone)),
+        };
         if !faults.contains(&fault) {
             faults.push(fault);
         }
@@ -391,7 +395,9 @@ fn fails(clone: &Ended) -> bool {
 /// The fault of a clone, in one line.
 fn fault(clone: &Ended) -> String {
     if let Some(broken) = &clone.broken {
-        return format!("cannot {}: {}", broken.what, broken.cause);
+        let hint = broken.hint.as_ref();
+        let hint = hint.map_or(String::new(), |hint| format!("; {hint}"));
+        return format!("cannot {}: {}{hint}", broken.what, broken.cause);
     }
     if let Some(verify) = clone.result.verify.as_ref().filter(|v| v.bad() > 0) {
         let first = verify.first.as_deref().unwrap_or("");

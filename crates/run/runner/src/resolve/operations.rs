@@ -19,7 +19,7 @@ pub(super) fn faults(
     probe: &dyn Probe,
 ) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    found.extend(of_folder(folder, probe));
+    found.extend(of_folder(operations.command.is_some(), folder, probe));
     let own = operations.faults().into_iter();
     found.extend(own.map(|own| fault(own.to_string(), DESCRIPTION)));
     found.extend(of_shares(job, operations));
@@ -27,7 +27,7 @@ pub(super) fn faults(
     found
 }
 
-fn of_folder(folder: &Path, probe: &dyn Probe) -> Option<Diagnostic> {
+fn of_folder(command: bool, folder: &Path, probe: &dyn Probe) -> Option<Diagnostic> {
     let shown = folder.display();
     let (message, hint) = match probe.look(folder) {
         PathKind::Folder => (
@@ -47,9 +47,13 @@ fn of_folder(folder: &Path, probe: &dyn Probe) -> Option<Diagnostic> {
                 PathKind::Other(what) => what,
                 _ => "is not a folder".to_owned(),
             };
+            let (who, flags) = match command {
+                true => ("commands run in", "`--on NAME=PATH`"),
+                false => ("file operations need", "`--dir` or `--on NAME=PATH`"),
+            };
             (
-                format!("`{shown}` {what}, and file operations need a folder"),
-                "name a folder, with `--dir` or `--on NAME=PATH`".to_owned(),
+                format!("`{shown}` {what}, and {who} a folder"),
+                format!("name a folder, with {flags}"),
             )
         }
     };

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use iodyno_units::Nanos;
+
 use crate::Metric;
 
 /// A command that `/bin/sh -c` runs in the clone's folder, and the values that are read from its output.
@@ -21,6 +23,23 @@ pub struct ShellCommand {
     /// Whether an exit status other than 0 is a result, instead of an error that ends the trial.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_fail: bool,
+    /// An execution that takes longer is killed and fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Nanos>,
+}
+
+impl ShellCommand {
+    /// A command without anything around it, whose failure is an error.
+    pub fn new(run: impl Into<String>) -> ShellCommand {
+        ShellCommand {
+            run: run.into(),
+            prepare: None,
+            cleanup: None,
+            metrics: Vec::new(),
+            may_fail: false,
+            timeout: None,
+        }
+    }
 }
 
 /// A number in the output of a command.

@@ -27,6 +27,8 @@ pub(super) struct RoomNeeded {
     longest: u64,
     /// Bytes of data in addition to `data` that appending can write if it is limited by time only.
     later: u64,
+    /// Whether any job is not a command.
+    known: bool,
 }
 
 impl RoomNeeded {
@@ -38,9 +40,12 @@ impl RoomNeeded {
             ..RoomNeeded::default()
         };
         for job in &plan.workload.jobs {
-            let Some(operations) = job.work.file_operations() else {
+            // The needs of a command are unknown.
+            let operations = job.work.file_operations();
+            let Some(operations) = operations.filter(|it| it.command.is_none()) else {
                 continue;
             };
+            needed.known = true;
             let needs: Needs = operations.needs(job.clones);
             let (bytes, files) = needs.after(job.end.ops.unwrap_or(1));
             let folders = match operations.own_folders {
@@ -91,6 +96,9 @@ impl RoomNeeded {
 
     /// Every shortage of space or inodes in a folder.
     pub(super) fn shortages(&self, folder: &Path) -> Vec<Diagnostic> {
+        if !self.known {
+            return Vec::new();
+        }
         let need = Need {
             folder: folder.to_owned(),
             bytes: self.data.saturating_add(self.metadata()),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
-use iodyno_engine::operations::OperationsPart;
+use iodyno_engine::operations::{OperationsPart, misplaced};
 use iodyno_engine::shell;
 use iodyno_guard::{Guard, Intent, OpenFlags, Request};
 use iodyno_host::{Roots, space};
@@ -406,7 +406,10 @@ impl Once {
             Ok(Some(ended)) => ended.failure(),
             Err(error) => error.to_string(),
         };
-        Err(self.failed(&cause))
+        Err(Diagnostic {
+            hint: misplaced(&self.command, &self.folder),
+            ..self.failed(&cause)
+        })
     }
 
     fn failed(&self, cause: &str) -> Diagnostic {

@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use iodyno_model::{
-    Action, Buffers, CycleStep, FileSet, Job, Operations, RunId, TrialKey, Work, Writing,
+    Action, Buffers, CycleStep, FileSet, Job, Operations, RunId, ShellCommand, TrialKey, Work,
+    Writing,
 };
 
 use super::folder::{self, OpenFolder, folder_name};
@@ -358,6 +359,17 @@ fn space_is_computed_in_whole_blocks_with_metadata() {
         vec![makes(0, &[(10, 1), (5, 4097)], 1)],
         (10 * 4096 + 5 * 8192, 20, 4097),
     );
+}
+
+#[test]
+fn space_for_a_command_is_not_checked_because_its_needs_are_unknown() {
+    let shortages = |command: Option<ShellCommand>| {
+        let mut job = makes(1 << 60, &[], 1);
+        job.work.file_operations_mut().unwrap().command = command;
+        RoomNeeded::of(&samples::plan("/", vec![job])).shortages(Path::new("/"))
+    };
+    assert_eq!(shortages(None).len(), 1);
+    assert_eq!(shortages(Some(ShellCommand::new("true"))), []);
 }
 
 #[test]
