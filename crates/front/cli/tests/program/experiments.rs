@@ -1053,3 +1053,16 @@ fn a_part_that_only_fails_ends_before_its_last_round() {
     let trials = trials_by_workload(&home);
     assert!(trials["bad"] < 10, "{trials:?}");
 }
+
+#[test]
+fn suites_at_full_scale_have_the_means_of_their_write_up() {
+    let home = Home::new();
+    for name in ["virtiofs-suite", "dispatch-policies"] {
+        let plan = |sets: &[&str]| {
+            let done = home.iodyno(&[&["run", name, "--dry-run", "--json"], sets].concat());
+            done.json()["table"]["mean"].clone()
+        };
+        assert_eq!(plan(&["--set", "scale=full"]), true, "{name}");
+        assert_ne!(plan(&[]), true, "{name}");
+    }
+}
