@@ -16,6 +16,36 @@ pub(crate) fn shell_commands(args: &RunArgs) -> Result<Vec<Workload>, Vec<Diagno
     if args.command.is_empty() {
         return Ok(Vec::new());
     }
+    let mut faults = faults_of_texts(args);
+    if args.files.is_empty() && !args.settings.is_empty() {
+        let fault = Diagnostic::error("`--set` has no effect on `--command`");
+        faults.push(fault.hint("write the options into the command"));
+    }
+    let metrics = printed_numbers(args).map_err(|found| faults.extend(found));
+    let metrics = metrics.unwrap_or_default();
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let workload = |(text, name): (&String, String)| {
+        let command = ShellCommand {
+            prepare: args.prepare.clone(),
+            cleanup: args.cleanup.clone(),
+            metrics: metrics.clone(),
+            timeout: args.timeout,
+            ..ShellCommand::new(text)
+        };
+        let end = JobEnd {
+            ops: Some(1),
+            ..JobEnd::default()
+        };
+        command_workload(&name, command, end)
+    };
+    let names = names_of(&args.command, &args.command_name);
+    Ok(args.command.iter().zip(names).map(workload).collect())
+}
+
+/// Commands and names that are empty or repeated, and names without a command.
+fn faults_of_texts(args: &RunArgs) -> Vec<Diagnostic> {
     let once = [("--prepare", &args.prepare), ("--cleanup", &args.cleanup)];
     let once = once.into_iter();
     let given = once.filter_map(|(flag, text)| Some((flag, text.as_ref()?)));
@@ -49,31 +79,7 @@ pub(crate) fn shell_commands(args: &RunArgs) -> Result<Vec<Workload>, Vec<Diagno
         let fault = Diagnostic::error("there are more `--command-name` than `--command`");
         faults.push(fault.hint("give one name for each command, in the same order"));
     }
-    if args.files.is_empty() && !args.settings.is_empty() {
-        let fault = Diagnostic::error("`--set` has no effect on `--command`");
-        faults.push(fault.hint("write the options into the command"));
-    }
-    let metrics = printed_numbers(args).map_err(|found| faults.extend(found));
-    let metrics = metrics.unwrap_or_default();
-    if !faults.is_empty() {
-        return Err(faults);
-    }
-    let workload = |(text, name): (&String, String)| {
-        let command = ShellCommand {
-            prepare: args.prepare.clone(),
-            cleanup: args.cleanup.clone(),
-            metrics: metrics.clone(),
-            timeout: args.timeout,
-            ..ShellCommand::new(text)
-        };
-        let end = JobEnd {
-            ops: Some(1),
-            ..JobEnd::default()
-        };
-        command_workload(&name, command, end)
-    };
-    let names = names_of(&args.command, &args.command_name);
-    Ok(args.command.iter().zip(names).map(workload).collect())
+    faults
 }
 
 /// An error for each text that is repeated.

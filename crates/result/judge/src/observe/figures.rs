@@ -1,8 +1,8 @@
 //! A trial's figures: one number per metric; figures that the data do not support are withheld.
 
 use iodyno_model::{
-    Better, Direction, Figure, Job, Kind, Metric, Quantile, Row, Step, Summary, Trial, Unit,
-    Withheld, Workload,
+    Better, CpuSummary, Direction, Figure, Job, Kind, Metric, Quantile, Row, Step, Summary, Trial,
+    Unit, Withheld, Workload,
 };
 use iodyno_units::Nanos;
 
@@ -36,11 +36,7 @@ pub(super) fn figures(
     // Everything else about a single execution follows from its time.
     let once = workload.runs_once();
     if once {
-        let histogram = |row: &Row| row.latency().0.mean_ns();
-        let ran = |row: &&Row| row.result.direction == Direction::Op && row.result.ops > 0;
-        let mean = rows.iter().find(ran).map(histogram);
-        mean.into_iter()
-            .for_each(|ns| measured.add(Metric::time("op.mean"), ns));
+        measured.time(&rows);
     } else {
         measured.rates(workload, trial, &rows, timed);
         for row in &rows {
@@ -62,35 +58,8 @@ pub(super) fn figures(
     {
         measured.add(Metric::time(Metric::COMPLETION), ns as f64);
     }
-    let cpu = &summary.cpu;
-    match cpu.worker_ns_per_op() {
-        Some(_) if workload.only_commands() => {
-            let each = |ns: u64| ns as f64 / cpu.ops as f64;
-            measured.add(Metric::time(Metric::CPU_USER), each(cpu.worker_user_ns));
-            measured.add(Metric::time(Metric::CPU_SYSTEM), each(cpu.worker_system_ns));
-        }
-        Some(ns) => measured.add(Metric::time(Metric::CPU_PER_OP), ns),
-        None => {}
-    }
-    if let Some(ns) = summary.server_ns_per_op() {
-        measured.add(Metric::time(Metric::SERVER_CPU_PER_OP), ns);
-    }
-    if let Some(cores) = summary.server_cores() {
-        let metric = Metric {
-            name: Metric::SERVER_CORES.to_owned(),
-            unit: Unit::Other(String::new()),
-            better: Better::Lower,
-        };
-        measured.add(metric, cores);
-    }
-    if let Some(requests) = crate::servers::requests_per_command(trial, &summary.servers) {
-        let metric = Metric {
-            name: Metric::REQUESTS_PER_COMMAND.to_owned(),
-            unit: Unit::Other(String::new()),
-            better: Better::Higher,
-        };
-        measured.add(metric, requests);
-    }
+    measured.cpu(workload, &summary.cpu);
+    measured.servers(trial, summary);
     measured.primary = match (&workload.metric, work::all_operations(workload)) {
         (Some(planned), _) => Some(planned.clone()),
         (None, true) => Some(measured.best_of_cycles(workload, trial, kind)),
@@ -106,6 +75,49 @@ impl Measured {
             value,
             derived: None,
         });
+    }
+
+    /// The time of a single execution.
+    fn time(&mut self, rows: &[Row]) {
+        let ran = |row: &&Row| row.result.direction == Direction::Op && row.result.ops > 0;
+        if let Some(row) = rows.iter().find(ran) {
+            self.add(Metric::time("op.mean"), row.latency().0.mean_ns());
+        }
+    }
+
+    fn cpu(&mut self, workload: &Workload, cpu: &CpuSummary) {
+        match cpu.worker_ns_per_op() {
+            Some(_) if workload.only_commands() => {
+                let each = |ns: u64| ns as f64 / cpu.ops as f64;
+                self.add(Metric::time(Metric::CPU_USER), each(cpu.worker_user_ns));
+                self.add(Metric::time(Metric::CPU_SYSTEM), each(cpu.worker_system_ns));
+            }
+            Some(ns) => self.add(Metric::time(Metric::CPU_PER_OP), ns),
+            None => {}
+        }
+    }
+
+    /// What the processes under test used.
+    fn servers(&mut self, trial: &Trial, summary: &Summary) {
+        if let Some(ns) = summary.server_ns_per_op() {
+            self.add(Metric::time(Metric::SERVER_CPU_PER_OP), ns);
+        }
+        if let Some(cores) = summary.server_cores() {
+            let metric = Metric {
+                name: Metric::SERVER_CORES.to_owned(),
+                unit: Unit::Other(String::new()),
+                better: Better::Lower,
+            };
+            self.add(metric, cores);
+        }
+        if let Some(requests) = crate::servers::requests_per_command(trial, &summary.servers) {
+            let metric = Metric {
+                name: Metric::REQUESTS_PER_COMMAND.to_owned(),
+                unit: Unit::Other(String::new()),
+                better: Better::Higher,
+            };
+            self.add(metric, requests);
+        }
     }
 
     /// A rate over the measured time. With untimed steps that count it is that of the timed steps, and the rate of the
