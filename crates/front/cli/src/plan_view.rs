@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use iodyno_fio::resolved_options;
-use iodyno_model::{Configuration, Forecast, Job, Plan, Workload};
+use iodyno_model::{Configuration, Forecast, Job, Plan, Provision, Workload};
 use iodyno_report::json::Schedule;
 use iodyno_report::plan::PlanView;
 use iodyno_runner::placed_names;
@@ -63,7 +63,20 @@ fn options(
             false => options.insert(name.to_owned(), value),
         };
     }
+    options.extend(client_engine(job, configurations).map(|it| ("ioengine".to_owned(), it)));
     options
+}
+
+/// The engine of a job that is a client of the servers of some configurations.
+fn client_engine(job: &Job, configurations: &[Configuration]) -> Option<String> {
+    let own = job.work.engine()?.kind.name();
+    let of = |one: &Configuration| one.provision().and_then(Provision::client_engine);
+    let mut clients = configurations.iter().filter_map(|it| Some((it, of(it)?)));
+    let (first, engine) = clients.next()?;
+    Some(match 1 + clients.count() == configurations.len() {
+        true => engine.name().to_owned(),
+        false => format!("{own} ({} on {})", engine.name(), first.name),
+    })
 }
 
 /// The values of `directory` and `filename` that the targets change, with the configurations if these differ; an empty

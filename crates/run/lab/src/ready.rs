@@ -67,6 +67,8 @@ pub(crate) fn on_target(plan: &mut BoundPlan, path: &Path, share: Option<&Export
     let Some(server) = share else { return };
     if server.engine() == EngineKind::VhostUserBlk {
         plan.destroy.push(PathBuf::from(server.to_string()));
+    } else {
+        plan.shared = Some(path.to_owned());
     }
     for job in &mut plan.workload.jobs {
         if let Some(blocks) = job.work.blocks_mut() {

@@ -60,6 +60,7 @@ pub(crate) fn bind(plan: &Plan, key: TrialKey) -> BoundPlan {
         stuck_after_ns: plan.stuck_after_ns,
         background: false,
         node: 0,
+        shared: None,
     }
 }
 

@@ -55,5 +55,6 @@ pub(crate) fn plan(folder: impl Into<PathBuf>, jobs: Vec<Job>) -> BoundPlan {
         stuck_after_ns: iodyno_model::Plan::STUCK_AFTER_NS,
         background: false,
         node: 0,
+        shared: None,
     }
 }

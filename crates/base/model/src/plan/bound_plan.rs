@@ -40,6 +40,9 @@ pub struct BoundPlan {
     /// The place of the node among those of the trial; 0 also for a single one.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub node: u32,
+    /// The folder that the server of the jobs shares; `None`: they use none, or one that iodyno did not start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<PathBuf>,
 }
 
 impl BoundPlan {

@@ -339,3 +339,39 @@ fn servers_of_the_command_line_are_compared_by_jobs_that_are_their_clients() {
     let left = std::fs::read_dir(home.work()).unwrap();
     assert_eq!(left.count(), 0, "folders are removed");
 }
+
+#[test]
+fn reads_that_a_server_answers_from_the_page_cache_are_a_finding() {
+    let home = Home::new();
+    let server = "a=iodyno serve fs {folder} --socket {socket}";
+    home.iodyno(&["run", "randread", "--server", server, "--dry-run"])
+        .succeeds()
+        .prints("ioengine=virtiofs");
+    if !root() || !Path::new("/dev/loop-control").exists() {
+        return skip("loop devices cannot be attached");
+    }
+    // In memory, so that other processes do not read from the device below.
+    let text = "rounds = 1\n[configuration.served]\ntarget = \"virtiofs on ext4 on loop on file on /dev/shm\"\n\
+                file.size = \"64MiB\"\nloop.direct = false\nvirtiofs.server = \"iodyno serve fs {folder} --socket {socket} --allow-direct-io\"\n[workload.\"direct-${direct}\"]\n\
+                fio = { rw = \"read\", bs = \"64k\", size = \"8m\", loops = 4, direct = \"${direct}\" }\n\
+                axis.direct = [0, 1]\n";
+    home.file("served.toml", text);
+    let run = home.iodyno(&["run", "served.toml", "--seed", "1", "--json"]);
+    let run = run.succeeds().json();
+    for trial in run["trials"].as_array().unwrap() {
+        let stack = &trial["nodes"][0]["environment"]["targets"][0]["stack"][0];
+        assert_eq!(stack["file_system"], "ext4", "{trial}");
+        let findings = trial["findings"].as_array().unwrap();
+        let texts = findings.iter().filter_map(|it| it["text"].as_str());
+        let served = texts
+            .into_iter()
+            .find(|it| it.contains("a cache served the rest"));
+        let cached = trial["workload"] == "direct-0";
+        assert_eq!(
+            served.is_some(),
+            cached,
+            "{}: {findings:?}",
+            trial["workload"]
+        );
+    }
+}

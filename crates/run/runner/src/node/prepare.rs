@@ -101,7 +101,8 @@ pub(crate) fn prepare(
     }
     let beside = wanted.iter().all(Wanted::ready) && !Site::lays_out(plan);
     let paths = wanted.iter().map(|wanted| wanted.path.clone());
-    let environment = read_environment(paths.chain(Site::folder(plan)).collect(), beside);
+    let paths = paths.chain(beyond_files(plan)).collect();
+    let environment = read_environment(paths, beside);
     let mut prepared = Prepared {
         files: Files::admit(plan, wanted)?,
         ..Prepared::default()
@@ -270,7 +271,7 @@ fn make(
     needed |= prepared.shares.needs_layout();
     if needed || Site::lays_out(plan) {
         let paths = files.list.iter().map(|file| file.wanted.path.clone());
-        let paths: Vec<PathBuf> = paths.chain(Site::folder(plan)).collect();
+        let paths: Vec<PathBuf> = paths.chain(beyond_files(plan)).collect();
         let (sampler, note) = sample_layout(plan, &paths, &prepared.servers, messages);
         prepared.sampler = sampler;
         prepared.notes.extend(note);
@@ -292,6 +293,11 @@ fn make(
         .map_err(|fault| PrepareError::Unprepared(vec![fault]))?;
     prepared.layout = needed.then(|| (from, clock::now()));
     Ok(())
+}
+
+/// The folders of the trial beside the files of its clones: that of file operations, and that of a server.
+fn beyond_files(plan: &BoundPlan) -> impl Iterator<Item = PathBuf> {
+    Site::folder(plan).into_iter().chain(plan.shared.clone())
 }
 
 /// Whether the host is sampled.

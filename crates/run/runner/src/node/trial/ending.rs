@@ -240,9 +240,12 @@ impl Trial<'_> {
             }
         }
         let host = self.host.as_mut().map(HostWatch::used);
+        let host = host.unwrap_or_default();
         let host = HostUse {
             simulated: self.disks.used(now),
-            ..host.unwrap_or_default()
+            // A server reads for this process.
+            own_read_bytes: host.own_read_bytes.filter(|_| self.plan.shared.is_none()),
+            ..host
         };
         let sampling = self.sampled();
         let mut ended: Vec<Ended> = self
