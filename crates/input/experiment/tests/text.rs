@@ -1126,6 +1126,10 @@ fn arrays_and_mapped_devices_have_the_devices_that_they_need_below_them() {
             "zfs on dm on loop on file on /x\"\nzfs.layout = \"mirror 2\"",
             2,
         ),
+        (
+            "vm on zfs on file on /x\"\nzfs.volume = \"1GiB\"\nvm.guests = 4",
+            1,
+        ),
     ] {
         assert_eq!(
             count(&format!("target = \"{target}")),
@@ -1327,6 +1331,18 @@ fn virtual_machines_lie_on_files_or_devices_and_have_a_disk_each() {
         (
             "vm on file on /x\"\nfile.size = \"1GiB\"\nfile.count = 3\nvm.guests = 2\nvm.accel = \"tcg",
             "4:6 `vm.guests` is 2, and `file.count` is 3: not a multiple of it",
+        ),
+        (
+            "vm on md on loop on file on /x\"\nfile.size = \"1GiB\"\nvm.guests = 4\nvm.accel = \"tcg",
+            "4:4 `vm.guests` is 4, and `md` below gives 1 device",
+        ),
+        (
+            "vm on zfs on file on /x\"\nfile.size = \"1GiB\"\nzfs = { volume = \"1GiB\", count = 3 }\nvm.guests = 2\nvm.accel = \"tcg",
+            "4:26 `vm.guests` is 2, and `zfs.count` is 3: not a multiple of it",
+        ),
+        (
+            "zfs on file on /x\"\nfile.size = \"1GiB\"\nzfs.count = 2\nzfs.sync = \"always",
+            "4:5 `zfs.count` has no effect: there is one dataset",
         ),
         (
             "vm on /x\"\nvm.disk = { chache = \"none\" }\nvm.accel = \"tcg",

@@ -321,13 +321,15 @@ fn pool(zfs: &ZfsLayer) -> Vec<Option<String>> {
     let mut options = vec![(!groups.is_empty()).then(|| groups.join(" + "))];
     let pairs = zfs.pool.iter().chain(&zfs.properties);
     options.extend(pairs.map(|(name, value)| Some(format!("{name}={value}"))));
-    options.push(
-        zfs.volume
-            .map(|bytes| format!("volume of {}", Bytes(bytes))),
-    );
+    let volume = |bytes| match zfs.instances() {
+        1 => format!("volume of {}", Bytes(bytes)),
+        count => format!("{count} volumes of {}", Bytes(bytes)),
+    };
+    options.push(zfs.volume.map(volume));
     options.push(match zfs.origin {
         ZfsOrigin::New => None,
         ZfsOrigin::Clone => said(true, "clone"),
+        ZfsOrigin::Copy if zfs.instances() > 1 => Some(format!("{} copies", zfs.instances())),
         ZfsOrigin::Copy => said(true, "copy"),
     });
     [options, pinned(&zfs.pinning)].concat()

@@ -364,6 +364,7 @@ impl Found {
             properties,
             volume: _,
             origin: _,
+            count: _,
             pinning,
         } = zfs;
         for group in layout {

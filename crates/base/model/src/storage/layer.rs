@@ -171,8 +171,8 @@ impl Layer {
                 _ => Shape::Folder,
             },
             Layer::Zfs(zfs) => match (zfs.origin, zfs.volume) {
-                (ZfsOrigin::Copy, _) => Shape::Files(1),
-                (_, Some(_)) => Shape::Devices(1),
+                (ZfsOrigin::Copy, _) => Shape::Files(zfs.instances()),
+                (_, Some(_)) => Shape::Devices(zfs.instances()),
                 (_, None) => Shape::Folder,
             },
         }

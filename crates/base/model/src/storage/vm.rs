@@ -88,6 +88,9 @@ impl VmLayer {
         self.boot_timeout_ns.map_or(usual, Duration::from_nanos)
     }
 
+    /// The remedy if they cannot share what is below equally.
+    pub const ONE_FOR_EACH: &'static str = "put a layer that makes one for each guest directly below `vm`: `file`, `loop on file`, `zram`, or `zfs` with `volume` or `origin = \"copy\"`";
+
     /// The name of the virtual machines' host as a node, which is sampled during their trials.
     pub const HOST: &'static str = "host";
     /// The name of the processes of qemu.

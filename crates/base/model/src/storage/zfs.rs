@@ -20,12 +20,20 @@ pub struct ZfsLayer {
     pub volume: Option<u64>,
     /// What the trials use: the original, a clone of its snapshot, or a copy of a clone.
     pub origin: ZfsOrigin,
+    /// Number of volumes, clones or copies; `None`: one. There is one dataset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
     /// Where zfs-fuse runs, if that is used.
     #[serde(flatten)]
     pub pinning: Pinning,
 }
 
 impl ZfsLayer {
+    /// The number of volumes, or of files with a copy.
+    pub fn instances(&self) -> u32 {
+        self.count.unwrap_or(1)
+    }
+
     /// Whether it gives a folder: a dataset, and neither a volume nor a file with a copy.
     pub fn gives_folder(&self) -> bool {
         self.volume.is_none() && self.origin != ZfsOrigin::Copy

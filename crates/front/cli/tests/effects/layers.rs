@@ -184,6 +184,7 @@ const ZFS: &[Case] = &[
     case("zfs.volblocksize", during("zfs", property!("volblocksize")), pool!(), &[("configuration.c.zfs.volume = '32MiB'\nconfiguration.c.zfs.volblocksize = '8K'", "8K"), ("configuration.c.zfs.volume = '32MiB'\nconfiguration.c.zfs.volblocksize = '16K'", "16K")]).unless(no_volumes),
     case("zfs.cpus", apart("servers", pools!("Cpus_allowed_list")), pool!(), &[("configuration.c.zfs.cpus = '0-1'", "0-1"), ("configuration.c.zfs.cpus = '0'", "0")]).unless(no_server),
     case("zfs.numa", apart("servers", concat!(pools!("Mems_allowed_list"), " | sed '/^0$/!s/.*/others/'")), pool!(), &[("", "others"), ("configuration.c.zfs.numa = '0'", "0")]).unless(one_node),
+    case("zfs.count", during("zfs", "zfs list -Ho name | grep -c \"$TOKEN/copy\""), on!("mirror on zfs on file on ." "configuration.c.file.size = '128MiB'\nconfiguration.c.fill = '8MiB'\nconfiguration.c.zfs.origin = 'copy'"), &[("", "2"), ("configuration.c.zfs.count = 3", "3")]).unless(no_zfs),
     case("zfs.origin", during("zfs", "zfs get -H -o value origin \"$(findmnt -no SOURCE -T \"$AT\")\" | grep -q @ && echo clone || echo none"), pool!(), &[("", "none"), ("configuration.c.zfs.origin = 'clone'\nconfiguration.c.fill = '4MiB'", "clone")]).unless(no_zfs),
 ];
 

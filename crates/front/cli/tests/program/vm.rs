@@ -200,6 +200,46 @@ fn a_volume_of_openzfs_is_made_in_a_virtual_machine() {
 }
 
 #[test]
+fn guests_have_copies_in_datasets_of_one_pool() {
+    let kernel = match kernel() {
+        Ok(kernel) => kernel,
+        Err(why) => return skip(why),
+    };
+    if !root() || !has_program("zpool") || !has_program("zfs-fuse") {
+        return skip("there is no ZFS that root can use");
+    }
+    let home = Home::new();
+    let file = experiment(&home, "vm on zfs", 2, &kernel, "number_ios = 100");
+    let text = fs::read_to_string(&file).unwrap();
+    let pool = "fill = \"16MiB\"\nzfs.origin = \"copy\"\nvm = {";
+    fs::write(
+        &file,
+        text.replace("vm = {", pool).replace("32MiB", "256MiB"),
+    )
+    .unwrap();
+    home.iodyno(&["run", &file]).succeeds();
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let trial = &shown["trials"][0];
+    assert_eq!(trial["groups"][0]["rows"][0]["ops"], 200, "{trial}");
+    let commands = trial["nodes"][0]["environment"]["made"]["commands"]
+        .as_array()
+        .unwrap();
+    let texts = commands.iter().filter_map(|run| run["command"].as_str());
+    let disks: Vec<&str> = texts
+        .filter(|text| text.starts_with("qemu-system"))
+        .map(|text| {
+            text.split(",format=raw")
+                .next()
+                .unwrap()
+                .rsplit("/copy")
+                .next()
+                .unwrap()
+        })
+        .collect();
+    assert_eq!(disks, ["/disk0.img", "2/disk0.img"]);
+}
+
+#[test]
 fn zoned_disks_are_measured_by_zones_in_parts_and_by_nvme_commands() {
     let kernel = match kernel() {
         Ok(kernel) => kernel,

@@ -375,44 +375,74 @@ impl Making<'_> {
         let data = zfs::dataset(token);
         let mount_point = word(&point)?;
         if layer.origin == ZfsOrigin::New {
-            self.create_data(&data, layer, &mount_point)?;
-            return self.data(layer, &data, point);
+            return self.each_data(layer, &point, &|making, name| {
+                making.create_data(name, layer, &mount_point)
+            });
         }
         let original = format!("{}/original", zfs::pool(token));
         let original_point = self.mount_point("original")?;
         let original_path = word(&original_point)?;
         self.create_data(&original, layer, &original_path)?;
-        let source = self.data(layer, &original, original_point)?;
+        let source = self.data(layer, &original, &original_point)?;
         self.fill(&source, self.request.provision.fill)?;
         let snapshot = format!("{original}@original");
         self.run(&["zfs", "snapshot", &snapshot])?;
         let place = format!("mountpoint={mount_point}");
-        match layer.volume {
-            Some(_) => self.run(&["zfs", "clone", &snapshot, &data])?,
-            None => self.run(&["zfs", "clone", "-o", &place, &snapshot, &data])?,
-        }
-        let made = self.data(layer, &data, point)?;
-        if layer.origin == ZfsOrigin::Clone {
-            return Ok(made);
-        }
-        let copies = self.mount_point("copy")?;
-        let copies_path = word(&copies)?;
-        let plain = ZfsLayer {
-            volume: None,
-            ..layer.clone()
+        let clone = |making: &mut Self, name: &str| match layer.volume {
+            Some(_) => making.run(&["zfs", "clone", &snapshot, name]),
+            None => making.run(&["zfs", "clone", "-o", &place, &snapshot, name]),
         };
-        self.create_data(&zfs::copies(token), &plain, &copies_path)?;
+        if layer.origin == ZfsOrigin::Clone {
+            return self.each_data(layer, &point, &clone);
+        }
+        clone(self, &data)?;
+        let made = self.data(layer, &data, &point)?;
         let from = match &made {
             Storage::Folder(folder) => folder.join(image_name(0)),
             other => other.paths()[0].clone(),
         };
-        let to = copies.join(image_name(0));
-        let words = [
-            format!("if={}", from.display()),
-            format!("of={}", to.display()),
-        ];
-        self.run(&["dd", &words[0], &words[1], "bs=1M", "conv=fsync"])?;
-        Ok(Storage::Files(vec![to]))
+        self.copies(layer, &from)
+    }
+
+    /// Makes copies of a file or device, each in a dataset of its own.
+    fn copies(&mut self, layer: &ZfsLayer, from: &Path) -> Result<Storage, Diagnostic> {
+        let plain = ZfsLayer {
+            volume: None,
+            ..layer.clone()
+        };
+        let mut made = Vec::new();
+        for number in 0..layer.instances() {
+            let point = self.mount_point(&zfs::numbered("copy", number))?;
+            let name = zfs::numbered(&zfs::copies(&self.request.token), number);
+            self.create_data(&name, &plain, &word(&point)?)?;
+            let to = point.join(image_name(0));
+            let (input, output) = (
+                format!("if={}", from.display()),
+                format!("of={}", to.display()),
+            );
+            self.run(&["dd", &input, &output, "bs=1M", "conv=fsync"])?;
+            made.push(to);
+        }
+        Ok(Storage::Files(made))
+    }
+
+    /// Makes volumes, or a dataset, under numbered names.
+    fn each_data(
+        &mut self,
+        layer: &ZfsLayer,
+        point: &Path,
+        make: &dyn Fn(&mut Self, &str) -> Result<(), Diagnostic>,
+    ) -> Result<Storage, Diagnostic> {
+        let mut devices = Vec::new();
+        for number in 0..layer.instances() {
+            let name = zfs::numbered(&zfs::dataset(&self.request.token), number);
+            make(self, &name)?;
+            match self.data(layer, &name, point)? {
+                Storage::Devices(volume) => devices.extend(volume),
+                folder => return Ok(folder),
+            }
+        }
+        Ok(Storage::Devices(devices))
     }
 
     fn create_data(&mut self, name: &str, layer: &ZfsLayer, point: &str) -> Result<(), Diagnostic> {
@@ -437,14 +467,9 @@ impl Making<'_> {
     }
 
     /// The folder of a dataset, or the device of a volume, which appears when the kernel has made it.
-    fn data(
-        &mut self,
-        layer: &ZfsLayer,
-        name: &str,
-        point: PathBuf,
-    ) -> Result<Storage, Diagnostic> {
+    fn data(&mut self, layer: &ZfsLayer, name: &str, point: &Path) -> Result<Storage, Diagnostic> {
         if layer.volume.is_none() {
-            return Ok(Storage::Folder(point));
+            return Ok(Storage::Folder(point.to_owned()));
         }
         let find = |ops: &mut HostOps<'_>| zfs::volume_device(ops.host.roots(), name);
         let device = self.ops.wait_for(find).ok_or_else(|| {

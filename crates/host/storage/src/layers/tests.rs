@@ -250,6 +250,9 @@ impl World {
                 }
                 Some(done)
             }
+            ["dd", _, to, ..] => fs::write(to.trim_start_matches("of="), "copy")
+                .ok()
+                .map(|()| done),
             ["btrfs", "subvolume", "create", path] => fs::create_dir(path).ok().map(|()| done),
             ["zpool", "create", ..] => {
                 let pool = words
@@ -624,6 +627,7 @@ fn mirrors() -> Layer {
         properties: BTreeMap::new(),
         volume: None,
         origin: ZfsOrigin::New,
+        count: None,
         pinning: Pinning::default(),
     })
 }

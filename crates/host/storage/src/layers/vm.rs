@@ -135,7 +135,7 @@ fn layout_faults(vm: &VmLayer, above: &[Layer], below: usize) -> Vec<Diagnostic>
             "{} virtual machines cannot share {below} files or devices equally",
             vm.guests
         );
-        fault(message, "set `file.count` to a multiple of `vm.guests`");
+        fault(message, VmLayer::ONE_FOR_EACH);
     }
     for disk in &vm.disks {
         for wrong in disk.faults() {

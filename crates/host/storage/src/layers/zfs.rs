@@ -62,6 +62,14 @@ pub(crate) fn copies(token: &str) -> String {
     format!("{}/copy", pool(token))
 }
 
+/// The name of one of several datasets or volumes: `data`, `data2`, …
+pub(crate) fn numbered(name: &str, number: u32) -> String {
+    match number {
+        0 => name.to_owned(),
+        more => format!("{name}{}", more + 1),
+    }
+}
+
 /// The device of a volume.
 pub(crate) fn volume_path(name: &str) -> PathBuf {
     Path::new("/dev/zvol").join(name)
@@ -508,6 +516,7 @@ missing property argument
                 properties: BTreeMap::new(),
                 volume: None,
                 origin: ZfsOrigin::New,
+                count: None,
                 pinning: Pinning::default(),
             };
             let devices = ["/a", "/b", "/c", "/d"].map(str::to_owned);

@@ -41,7 +41,12 @@ pub(super) fn layer(
             stored["fs"] = stored["kind"].take();
             stored["kind"] = json!("file_system");
         }
-        "zfs" => stored["layout"] = json!(layout(keyed, report)),
+        "zfs" => {
+            stored["layout"] = json!(layout(keyed, report));
+            if !gives_folder(keyed, report) {
+                usual.push(("count", count(kind, keyed, wanted, report)));
+            }
+        }
         "delay" => stored["disks"] = stored["disk"].take(),
         "dm" => {
             usual.push(("flush_ns", stored["write_ns"].clone()));
@@ -123,7 +128,17 @@ fn check(layer: &mut Layer, keyed: &Keyed<'_>, report: &mut Report<'_>) {
     }
 }
 
+/// Whether a pool gives the folder of a dataset, and neither volumes nor copies.
+fn gives_folder(keyed: &Keyed<'_>, report: &mut Report<'_>) -> bool {
+    keyed.value("volume").is_none() && keyed.word("origin", report) != Some("copy")
+}
+
 fn check_zfs(keyed: &Keyed<'_>, report: &mut Report<'_>) {
+    if gives_folder(keyed, report) {
+        let message = "`zfs.count` has no effect: there is one dataset";
+        let hint = "leave it out, or add `zfs.volume = \"4GiB\"`";
+        keyed.refuse("count", message, hint, report);
+    }
     let (what, foreign): (&str, &[&str]) = match keyed.value("volume") {
         Some(_) => ("a volume", &["recordsize", "atime", "xattr"]),
         None => ("a dataset", &["volblocksize"]),

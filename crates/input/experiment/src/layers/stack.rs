@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use iodyno_model::{Layer, MirrorLayer, Shape};
+use iodyno_model::{Layer, MirrorLayer, Shape, VmLayer};
 
 use super::options;
 use super::wanted::{wanted, wanted_devices};
@@ -74,6 +74,11 @@ pub(super) fn built(
             let wanted = wanted(&words[..index], report);
             options::layer(kind, keyed, folder, wanted, report)
         });
+        if let (Layer::Vm(vm), Some(lower)) = (&layer, layers.last())
+            && report.errors() == before
+        {
+            check_shares(vm, lower, below, keyed, report);
+        }
         below = layer.shape(below);
         layers.push(layer);
     }
@@ -148,6 +153,32 @@ fn check_share(keyed: &Keyed<'_>, below: Shape, at: &Range<usize>, report: &mut 
         let message = "`vm` is on a folder, and no server shares it with the guests";
         let hint = "put `file` between them, or add `vm.share = \"virtiofsd --socket-path={socket} --shared-dir={folder}\"`";
         report.error(at.clone(), message, hint);
+    }
+}
+
+/// Reports virtual machines that cannot share the files or devices below equally.
+fn check_shares(
+    vm: &VmLayer,
+    lower: &Layer,
+    below: Shape,
+    keyed: &Keyed<'_>,
+    report: &mut Report<'_>,
+) {
+    let (count, what) = match below {
+        Shape::Files(count) => (count, "files"),
+        Shape::Devices(count) => (count, "devices"),
+        _ => return,
+    };
+    if !count.is_multiple_of(vm.guests) {
+        let what = if count == 1 {
+            &what[..what.len() - 1]
+        } else {
+            what
+        };
+        let kind = lower.kind();
+        let guests = vm.guests;
+        let message = format!("`vm.guests` is {guests}, and `{kind}` below gives {count} {what}");
+        keyed.refuse("guests", message, VmLayer::ONE_FOR_EACH, report);
     }
 }
 

@@ -113,6 +113,7 @@ fn layers() -> Vec<Layer> {
             }],
             pool: map("altroot"),
             properties: map("mountpoint"),
+            count: None,
             pinning: pinning(),
             ..ZfsLayer::default()
         }),
@@ -475,6 +476,7 @@ fn no_two_acts_have_the_same_text() {
         properties: ["layout", "cpus", "pool.cpus"]
             .map(|name| (name.to_owned(), "1".to_owned()))
             .into(),
+        count: None,
         pinning: Pinning {
             cpus: text("1"),
             numa: None,

@@ -767,6 +767,7 @@ fn pools_whose_server_runs_on_other_cpus_take_turns() {
             properties: BTreeMap::new(),
             volume: None,
             origin: iodyno_model::ZfsOrigin::New,
+            count: None,
             pinning,
         };
         Target::Made(Box::new(provision(vec![Layer::Zfs(zfs)])))

@@ -110,6 +110,7 @@ fn pool(redundancy: Option<&str>, devices: u32, origin: ZfsOrigin) -> Layer {
         properties: [("compression".to_owned(), "off".to_owned())].into(),
         volume: None,
         origin,
+        count: None,
         pinning: Pinning::default(),
     })
 }

@@ -69,6 +69,42 @@ fn the_commands_of_a_target_are_those_of_its_layers_from_the_bottom_up() {
 }
 
 #[test]
+fn copies_of_a_pool_are_in_datasets_of_their_own() {
+    let world = World::new();
+    let before = world.state();
+    let zfs = Layer::Zfs(ZfsLayer {
+        origin: ZfsOrigin::Copy,
+        count: Some(3),
+        ..ZfsLayer::default()
+    });
+    let btrfs = file_system(FileSystemKind::Btrfs);
+    let provision = Provision {
+        fill: 1,
+        ..plain(vec![btrfs, LOOP, zfs, image(1), directory(&world)])
+    };
+    let made = make(&world, provision).unwrap();
+    let count = |words: &str| {
+        let commands = made.commands.iter();
+        commands.filter(|run| run.command.contains(words)).count()
+    };
+    for name in ["/copy", "/copy2", "/copy3"] {
+        assert_eq!(
+            count(&format!(
+                "zfs create -o mountpoint={}{name} ",
+                world.host.path("run/iodyno/t-1").display()
+            )),
+            1
+        );
+    }
+    assert_eq!(
+        (count("zfs clone"), count("dd "), count("losetup --find")),
+        (1, 3, 3)
+    );
+    assert_eq!(world.maker().tear_down(TOKEN).faults, []);
+    assert_eq!(world.state(), before);
+}
+
+#[test]
 fn a_failure_undoes_what_was_made_before_it() {
     let cases = [
         (0, "mount -t ext4"),
