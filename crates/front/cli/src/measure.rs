@@ -141,7 +141,7 @@ fn closing_of(
         return Ok(None);
     }
     let run = store.run(ended.end.handle.id)?;
-    closing(&run, &observations(store, &run)?)
+    closing(&run, &observations(store, &run)?, store)
 }
 
 /// The reasons of differences, or what limits trials that are compared with nothing.

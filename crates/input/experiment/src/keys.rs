@@ -204,7 +204,7 @@ pub(crate) const FILE: &[Key] = &[
 /// The keys of `[table]`.
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Key] = &[
-    key("rows", Kind::Texts, "Dimensions of the rows: `workload`, `configuration`, or an axis.").default("those of the comparison"),
+    key("rows", Kind::Texts, "Dimensions of the rows: `workload`, `configuration`, `node` or an axis.").default("those of the comparison"),
     key("columns", Kind::Texts, "Dimensions of the columns, the outermost first.").default("the compared one"),
     key("metric", Kind::Texts, "Metrics, side by side: `iops`, `read.p99`; `p99` is that of each kind of op.").default("that of each verdict"),
     key("unit", Kind::Words(&["MB/s", "MiB/s"]), "Unit of bandwidths."),

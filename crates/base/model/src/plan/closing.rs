@@ -38,3 +38,10 @@ pub struct ClosingTable {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub regret: bool,
 }
+
+impl ClosingTable {
+    /// Whether it has rows or columns of this dimension.
+    pub fn has_dimension(&self, name: &str) -> bool {
+        self.rows.iter().chain(&self.columns).any(|it| it == name)
+    }
+}

@@ -12,7 +12,7 @@ use iodyno_model::{
 };
 use iodyno_report::compare::{BandwidthUnit, ComparisonFormat};
 use iodyno_report::{Markup, Style, compare as draw};
-use iodyno_store::SqliteStore;
+use iodyno_store::{SqliteStore, Store};
 
 use crate::args::{CompareArgs, CompareFormat, FailOn, UnitChoice};
 use crate::commands::explain::{Costed, limits, reasons};
@@ -66,7 +66,7 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
     name_runs(&runs, &mut trials);
     let question = question(args, &runs, &trials)?;
     if laid_out {
-        return in_layout(args, &runs, &trials, &question, context);
+        return in_layout(args, &runs, &trials, &question, &store, context);
     }
     let shown = ComparisonFormat {
         bandwidth: match args.unit {
@@ -143,8 +143,8 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         CompareFormat::Asciidoc => draw::markup(comparison, &shown, Markup::AsciiDoc),
         CompareFormat::Csv => draw::csv(comparison),
         CompareFormat::Json => {
-            let table =
-                own_layout(&runs).and_then(|table| filled(&runs, &trials, &question, table).ok());
+            let table = own_layout(&runs)
+                .and_then(|table| filled(&runs, &trials, &question, table, &store).ok());
             draw::json(comparison, table.as_ref().map(|(_, table)| table))
         }
         CompareFormat::Benchstat => draw::benchstat(&trials, &comparison.question),
@@ -165,6 +165,7 @@ fn in_layout(
     runs: &[Run],
     trials: &[Observation],
     question: &Question,
+    store: &dyn Store,
     context: &Context,
 ) -> Result<Exit, Failure> {
     let layout = match &args.table {
@@ -178,7 +179,7 @@ fn in_layout(
             Failure::input(vec![Diagnostic::error(message).hint(hint)])
         })?,
     };
-    let (comparison, table) = filled(runs, trials, question, &layout)?;
+    let (comparison, table) = filled(runs, trials, question, &layout, store)?;
     write_out(match format(args) {
         CompareFormat::Text => draw::closing_table(&table, context.style_out()),
         CompareFormat::Markdown => draw::closing_markup(&table, Markup::Markdown),
@@ -212,7 +213,8 @@ pub(super) fn layout_in(file: &Path, trials: &[Observation]) -> Result<ClosingTa
         ))])
     })?;
     let dimensions = trials.iter().flat_map(|trial| trial.dimensions.keys());
-    let dimensions: BTreeSet<&str> = dimensions.map(String::as_str).collect();
+    let dimensions = dimensions.map(String::as_str);
+    let dimensions: BTreeSet<&str> = dimensions.chain([iodyno_judge::NODE]).collect();
     let metrics = trials.iter().flat_map(|trial| {
         let figures = trial.figures.iter().map(|figure| &figure.metric.name);
         figures.chain(trial.withheld.iter().map(|it| &it.metric))
@@ -228,7 +230,19 @@ pub(super) fn filled(
     trials: &[Observation],
     question: &Question,
     layout: &ClosingTable,
+    store: &dyn Store,
 ) -> Result<(Comparison, FilledTable), Failure> {
+    let mut by_node = Vec::new();
+    let trials = match layout.has_dimension(iodyno_judge::NODE) {
+        true => {
+            for run in runs {
+                by_node.extend(node_observations(store, run)?);
+            }
+            name_runs(runs, &mut by_node);
+            &by_node
+        }
+        false => trials,
+    };
     let (comparison, mut table) =
         iodyno_judge::closing_table(runs, trials, question, layout).map_err(Failure::from)?;
     let headings = headings(runs);
@@ -343,12 +357,16 @@ fn defined_by(runs: &[Run], axis: &str) -> Option<FactClass> {
 ///
 /// # Errors
 /// The trials lack a dimension or a metric of the table, or there is only one cell.
-pub(crate) fn closing(run: &Run, trials: &[Observation]) -> Result<Option<FilledTable>, Failure> {
+pub(crate) fn closing(
+    run: &Run,
+    trials: &[Observation],
+    store: &dyn Store,
+) -> Result<Option<FilledTable>, Failure> {
     let Some(layout) = run.plan.table.as_ref() else {
         return Ok(None);
     };
     let question = question_of(&run.plan, trials);
-    let (_, table) = filled(std::slice::from_ref(run), trials, &question, layout)?;
+    let (_, table) = filled(std::slice::from_ref(run), trials, &question, layout, store)?;
     Ok(Some(table))
 }
 

@@ -47,7 +47,7 @@ const COLUMNS: usize = 110;
 pub(crate) fn report(args: &ReportArgs, context: &Context) -> Result<Exit, Failure> {
     let store = context.store_to_read()?;
     let mut results = Results::read(&args.runs, &store)?;
-    results.fill(args.table.as_deref())?;
+    results.fill(args.table.as_deref(), &store)?;
     let text = match args.format {
         ReportFormat::Html => iodyno_report::figure::page(&results.page(&store, context)?),
         ReportFormat::Markdown => results.text(Markup::Markdown, &store)?,
@@ -262,9 +262,9 @@ impl Results {
     }
 
     /// Adds the table in the layout of a file, or in the runs' own.
-    fn fill(&mut self, file: Option<&Path>) -> Result<(), Failure> {
+    fn fill(&mut self, file: Option<&Path>, store: &SqliteStore) -> Result<(), Failure> {
         let question = default_question(&self.runs, &self.trials);
-        let table = |layout| filled(&self.runs, &self.trials, &question, layout);
+        let table = |layout| filled(&self.runs, &self.trials, &question, layout, store);
         self.table = match (file, own_layout(&self.runs)) {
             (Some(file), _) => Some(table(&layout_in(file, &self.trials)?)?.1),
             // An interrupted run may have too few trials for it.

@@ -64,6 +64,42 @@ fn the_results_of_several_nodes_are_merged_with_a_row_for_each() {
 }
 
 #[test]
+fn closing_tables_have_a_row_for_each_node() {
+    let home = Home::new();
+    let text = "rounds = 2\nsettle = false\n[node.east]\nat = \"local\"\n[node.west]\nat = \"local\"\n\
+                [configuration.one]\ntarget = \".\"\n[configuration.two]\ntarget = \".\"\n[workload.w]\n\
+                fio = { rw = \"read\", size = \"1m\", ioengine = \"null\" }\n";
+    let layout = "[table]\nrows = [\"node\"]\ncolumns = [\"configuration\"]\nmetric = [\"iops\"]\n";
+    home.file("n.toml", &format!("{text}{layout}"));
+    home.file("t.toml", layout);
+    let rows = |text: &str| {
+        for name in ["east", "west"] {
+            assert!(text.contains(name), "{text}");
+        }
+    };
+    rows(&home.iodyno(&["run", "n.toml"]).succeeds().stdout);
+    rows(
+        &home
+            .iodyno(&["compare", "last", "--layout"])
+            .succeeds()
+            .stdout,
+    );
+    rows(
+        &home
+            .iodyno(&["compare", "last", "--table", "t.toml"])
+            .succeeds()
+            .stdout,
+    );
+    let report = ["report", "last", "--format", "markdown"];
+    rows(&home.iodyno(&report).succeeds().stdout);
+    let json = home
+        .iodyno(&["compare", "last", "--json"])
+        .succeeds()
+        .json();
+    rows(&json["table"].to_string());
+}
+
+#[test]
 fn file_operations_run_on_several_nodes_with_rows_for_each() {
     let home = Home::new();
     std::fs::create_dir(home.work().join("d")).unwrap();

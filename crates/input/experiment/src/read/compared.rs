@@ -11,8 +11,9 @@ use crate::check::Keyed;
 use crate::document::{Table, instead};
 
 /// The dimensions of every trial besides its names and axes, where its jobs agree in them.
-const DERIVED: [&str; 11] = [
-    "run", "mode", "rw", "bs", "engine", "depth", "direct", "jobs", "threads", "family", "instance",
+const DERIVED: [&str; 12] = [
+    "run", "node", "mode", "rw", "bs", "engine", "depth", "direct", "jobs", "threads", "family",
+    "instance",
 ];
 
 /// The sections of a text, for the keys that refer to them.
