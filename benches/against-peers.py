@@ -18,6 +18,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -219,4 +220,6 @@ def main():
         beside_sysbench(iodyno, folder)
 
 
+# The folder is removed if the benchmark is ended.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 main()

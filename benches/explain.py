@@ -16,6 +16,7 @@ measured again).
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -136,4 +137,6 @@ def judged(name, part, causes):
 
 
 if __name__ == "__main__":
+    # The folders are removed if the benchmark is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     main()
