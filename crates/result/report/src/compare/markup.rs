@@ -1,7 +1,7 @@
 //! A comparison to paste, as Markdown, AsciiDoc or HTML.
 //!
-//! A row is a workload (or whatever the rows are), a column a configuration; a candidate's cell has median, ratio and
-//! verdict.
+//! A row is a workload (or whatever the rows are). The baseline has a column, a candidate columns for its median, ratio
+//! and verdict.
 
 use iodyno_model::Comparison;
 
@@ -9,7 +9,7 @@ use super::ComparisonFormat;
 use super::pivot::flat;
 use super::searches::in_markup;
 use super::view::{ResultView, Section, ViewModel, view};
-use crate::table::{Column, Markup, Table};
+use crate::table::{Cell, Column, Markup, Table};
 
 /// A table with conditions above and footnotes below it. Ends with a newline.
 pub fn markup(comparison: &Comparison, shown: &ComparisonFormat, markup: Markup) -> String {
@@ -24,8 +24,8 @@ pub fn markup(comparison: &Comparison, shown: &ComparisonFormat, markup: Markup)
         markup.escape(&view.conditions.join(", "))
     )];
     let summaries = view.summaries();
-    head.extend(view.question.iter().map(|question| markup.escape(question)));
-    head.extend(summaries.map(|it| markup.escape(&format!("{}.", it.answer))));
+    head.extend(view.question.iter().map(|question| markup.prose(question)));
+    head.extend(summaries.map(|it| markup.prose(&format!("{}.", it.answer))));
     let mut blocks = vec![markup.paragraph(&head)];
     for section in &view.sections {
         let title = section.title.map(|title| markup.escape(title));
@@ -54,33 +54,47 @@ pub fn markup(comparison: &Comparison, shown: &ComparisonFormat, markup: Markup)
     blocks.join("\n")
 }
 
+/// With more candidates, median, ratio and verdict share a cell.
+const OWN_COLUMNS: usize = 3;
+
 fn table(view: &ViewModel, section: &Section) -> Table {
     let metric = section.rows.iter().any(|row| row.metric_matters);
     let names = view.dimensions.iter().map(Column::left);
     let metrics = metric.then(|| Column::left("metric"));
-    let sides = view.candidates.iter().map(|candidate| &candidate.heading);
-    let sides = std::iter::once(&view.baseline).chain(sides);
-    let mut table = Table::new(names.chain(metrics).chain(sides.map(Column::right)));
+    let apart = view.candidates.len() <= OWN_COLUMNS;
+    let sides = view.candidates.iter().flat_map(|candidate| {
+        let ratio = format!("speed {} ÷ {}", candidate.heading, view.baseline);
+        let own = [Column::right(ratio), Column::left("verdict")];
+        std::iter::once(Column::right(&candidate.heading)).chain(own.into_iter().filter(|_| apart))
+    });
+    let baseline = std::iter::once(Column::right(&view.baseline));
+    let mut table = Table::new(names.chain(metrics).chain(baseline).chain(sides));
     for row in &section.rows {
-        let mut texts: Vec<String> = row.name.clone();
-        texts.extend(metric.then(|| row.metric.clone()));
-        texts.push(row.baseline.clone());
-        texts.extend(row.results.iter().map(result));
-        table.row(texts);
+        let texts = row.name.iter().chain(metric.then_some(&row.metric));
+        let texts = texts
+            .chain([&row.baseline])
+            .map(|text| Cell::from(text.as_str()));
+        let results = row.results.iter().flat_map(|result| cells(result, apart));
+        table.row(texts.chain(results));
     }
     table
 }
 
-/// `1.12k/s ±4% · 1.66× [1.58, 1.75] · FASTER`
-fn result(result: &Option<ResultView>) -> String {
+/// The cells of a candidate's columns; joined as `1.12k/s ±4% · 1.66× [1.58, 1.75] · FASTER`.
+fn cells(result: &Option<ResultView>, apart: bool) -> Vec<Cell> {
     let Some(result) = result else {
-        return String::new();
+        return vec![Cell::default(); if apart { 3 } else { 1 }];
     };
     let parts = [
         result.median.clone(),
         result.ratio.clone(),
         result.verdict(),
     ];
+    let paint = result.tone.paint();
+    if apart {
+        let [median, ratio, verdict] = parts;
+        return vec![median.into(), ratio.into(), Cell::painted(verdict, paint)];
+    }
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    parts.join(" · ")
+    vec![Cell::painted(parts.join(" · "), paint)]
 }

@@ -672,7 +672,7 @@ fn flags_are_counted_over_all_trials_unless_every_note_is_printed() {
     };
     let all = super::text(&comparison, &verbose, plain(140));
     for line in [
-        "0.014  FASTER (1,2,3,4)\n",
+        "0.014  FASTER (1–4)\n",
         "(1) ext4: not steady in 2 of 10 trials\n",
         "(3) zfs: paused\n",
         "(4) the ratio of the medians is 2×\n",

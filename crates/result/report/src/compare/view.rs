@@ -105,13 +105,21 @@ pub(super) struct ResultView {
 }
 
 impl ResultView {
-    /// The verdict with the numbers of its footnotes: `SLOWER (1,2)`.
+    /// The verdict with the numbers of its footnotes: `SLOWER (1,2)`, `FASTER (1–4,6)`.
     pub(super) fn verdict(&self) -> String {
         match self.marks.as_slice() {
             [] => self.verdict.to_owned(),
             marks => {
-                let marks: Vec<String> = marks.iter().map(usize::to_string).collect();
-                format!("{} ({})", self.verdict, marks.join(","))
+                let runs = marks.chunk_by(|one, next| one + 1 == *next);
+                let runs = runs.map(|run| match run {
+                    [first, _, .., last] => format!("{first}–{last}"),
+                    few => few
+                        .iter()
+                        .map(usize::to_string)
+                        .collect::<Vec<_>>()
+                        .join(","),
+                });
+                format!("{} ({})", self.verdict, runs.collect::<Vec<_>>().join(","))
             }
         }
     }

@@ -69,7 +69,7 @@ pub fn markup(explanation: &Explanation, markup: Markup) -> String {
     let mut page = Vec::new();
     for section in sections(explanation, None) {
         let title = markup.strong(&markup.escape(&section.title));
-        page.push(markup.paragraph(&[title, markup.escape(&section.sentence)]));
+        page.push(markup.paragraph(&[title, markup.prose(&section.sentence)]));
         for (table, bars) in &section.blocks {
             page.extend((!bars.is_empty()).then(|| bars::svg(bars)));
             page.push(table.markup(markup));

@@ -2,7 +2,7 @@
 
 use super::{Align, Cell, Table};
 use crate::csv;
-use crate::style::{safe_text, sanitize};
+use crate::style::{Paint, safe_text, sanitize};
 
 /// A markup language, with functions for texts, lists and tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,10 +18,37 @@ pub enum Markup {
 impl Markup {
     /// The text with all characters escaped that have a meaning in the language.
     pub(crate) fn escape(self, text: &str) -> String {
+        let text = sanitize(text);
         match self {
-            Markup::Markdown => markdown(&sanitize(text)),
-            Markup::AsciiDoc => ascii_doc(&sanitize(text)),
-            Markup::Html => html(&sanitize(text)),
+            Markup::Markdown => markdown(&text),
+            Markup::AsciiDoc => ascii_doc(&text),
+            Markup::Html => html(&text),
+        }
+    }
+
+    /// The same outside of tables: what is between backticks is code.
+    pub(crate) fn prose(self, text: &str) -> String {
+        let pieces: Vec<&str> = text.split('`').collect();
+        if pieces.len().is_multiple_of(2)
+            || pieces.iter().skip(1).step_by(2).any(|it| it.is_empty())
+        {
+            return self.escape(text);
+        }
+        let pieces = pieces.into_iter().enumerate();
+        pieces
+            .map(|(place, piece)| match place % 2 {
+                0 => self.escape(piece),
+                _ => self.code(&sanitize(piece)),
+            })
+            .collect()
+    }
+
+    /// What was between backticks.
+    fn code(self, text: &str) -> String {
+        match self {
+            Markup::Markdown => format!("`{text}`"),
+            Markup::AsciiDoc => format!("`{}`", ascii_doc(text)),
+            Markup::Html => format!("<code>{}</code>", html(text)),
         }
     }
 
@@ -77,7 +104,7 @@ impl Markup {
 
     /// Texts as a list, escaped; `None` without any.
     pub(crate) fn list(self, items: impl IntoIterator<Item = impl AsRef<str>>) -> Option<String> {
-        let items = items.into_iter().map(|item| self.escape(item.as_ref()));
+        let items = items.into_iter().map(|item| self.prose(item.as_ref()));
         let items: String = match self {
             Markup::Markdown => items.map(|item| format!("- {item}\n")).collect(),
             Markup::AsciiDoc => items.map(|item| format!("* {item}\n")).collect(),
@@ -141,23 +168,29 @@ impl Table {
                     Align::Right => " class=\"number\"",
                 });
                 let classes: Vec<&str> = classes.collect();
-                let row = |cells: Vec<String>, name: &str| {
+                let heads = heads.iter().zip(&classes);
+                let head: String = heads
+                    .map(|(head, class)| format!("<th{class}>{head}</th>"))
+                    .collect();
+                let row = |cells: &[Cell]| {
                     let cells = cells.iter().zip(&classes);
                     let cells = cells.map(|(cell, class)| {
+                        let text = markup.escape(&cell.text);
                         // A number is not separated from its unit.
-                        let cell = match name == "td"
-                            && !class.is_empty()
-                            && cell.chars().count() <= NUMBER
-                        {
-                            true => cell.replace(' ', "&nbsp;"),
-                            false => cell.clone(),
+                        let text = match !class.is_empty() && text.chars().count() <= NUMBER {
+                            true => text.replace(' ', "&nbsp;"),
+                            false => text,
                         };
-                        format!("<{name}{class}>{cell}</{name}>")
+                        let text = match cell.paint.and_then(class_of) {
+                            Some(color) => format!("<span class=\"{color}\">{text}</span>"),
+                            None => text,
+                        };
+                        format!("<td{class}>{text}</td>")
                     });
                     format!("<tr>{}</tr>\n", cells.collect::<String>())
                 };
-                let head = row(heads, "th");
-                let rows: String = rows.map(|cells| row(cells, "td")).collect();
+                let head = format!("<tr>{head}</tr>\n");
+                let rows: String = self.rows().map(row).collect();
                 format!("<table>\n<thead>\n{head}</thead>\n<tbody>\n{rows}</tbody>\n</table>\n")
             }
         }
@@ -171,6 +204,17 @@ impl Table {
             text += &csv::record(cells.iter().map(|cell| cell.text.as_str()));
         }
         text
+    }
+}
+
+/// The class of a colour in a page; `None`: it is that of text.
+fn class_of(paint: Paint) -> Option<&'static str> {
+    match paint {
+        Paint::Green => Some("good"),
+        Paint::Red => Some("bad"),
+        Paint::Cyan => Some("settled"),
+        Paint::Yellow => Some("open"),
+        Paint::Strong | Paint::Dim => None,
     }
 }
 

@@ -336,5 +336,19 @@ fn lines_do_not_end_their_block() {
     );
     assert_eq!(Markup::Markdown.block("a"), "```\na\n```\n");
     assert_eq!(Markup::AsciiDoc.block("a\n"), "----\na\n----\n");
+    let prose = "see `a_b|<c>` and *d*";
+    for (markup, expected) in [
+        (Markup::Markdown, "see `a_b|<c>` and \\*d\\*"),
+        (
+            Markup::AsciiDoc,
+            "see `a_b{vbar}&#60;c>` and {asterisk}d{asterisk}",
+        ),
+        (Markup::Html, "see <code>a_b|&lt;c&gt;</code> and *d*"),
+    ] {
+        assert_eq!(markup.prose(prose), expected);
+        for text in ["a ` b", "``", ""] {
+            assert_eq!(markup.prose(text), markup.escape(text));
+        }
+    }
     assert_eq!(Markup::Markdown.escape("[x]: http://e"), "[x\\]: http://e");
 }
