@@ -68,7 +68,15 @@ pub fn explain(
             n: result.n,
             lacking: sides.as_ref().map(lacking).unwrap_or_default(),
             reasons: match &sides {
-                Ok(sides) => Ok(reasons(sides, &of, &causes::facts(cell, question))),
+                Ok(sides) => {
+                    let mut facts = causes::facts(cell, question);
+                    // Read-ahead does not act on jobs that only write.
+                    let writes =
+                        |it: &Costs| it.steps.is_empty() && it.bytes[0] == 0.0 && it.bytes[1] > 0.0;
+                    let only_writes = sides.all().all(writes);
+                    facts.retain(|fact| fact.name != "read_ahead_kb" || !only_writes);
+                    Ok(reasons(sides, &of, &facts))
+                }
                 Err(why) => Err(why.clone()),
             },
             of,

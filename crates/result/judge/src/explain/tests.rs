@@ -431,6 +431,25 @@ fn facts_are_candidates_only_if_they_act_on_a_part_that_changed() {
 }
 
 #[test]
+fn read_ahead_is_no_candidate_for_jobs_that_only_write() {
+    for (bytes, expected) in [
+        ([4096.0, 0.0, 0.0], &["read_ahead_kb"][..]),
+        ([0.0, 4096.0, 0.0], &[]),
+        ([4096.0, 4096.0, 0.0], &["read_ahead_kb"]),
+    ] {
+        let moving = |costs: Costs| Costs { bytes, ..costs };
+        let (mut trials, costs) = sides(&moving(reads()), &moving(slow_device()));
+        for trial in &mut trials {
+            let b = trial.dimension(Observation::CONFIGURATION) == "b";
+            let value = if b { "4" } else { "128" };
+            trial.facts = vec![fact(FactClass::Target, "read_ahead_kb", value)];
+        }
+        let found = of(&(trials, costs));
+        assert_eq!(names(&found.reasons.unwrap().causes), expected, "{bytes:?}");
+    }
+}
+
+#[test]
 fn series_are_candidates_in_the_direction_of_the_part_and_facts_that_are_clear_come_first() {
     let with_others = |costs: Costs, bytes: f64| Costs {
         others: Some([bytes, 0.0]),
