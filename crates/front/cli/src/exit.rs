@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use crate::args::FailOn;
 use iodyno_model::{EndedBy, Finding, FindingKind, Outcome, Trial, errno};
 
 /// The outcome of a command. Of several, the last in this order determines the exit code.
@@ -40,6 +41,26 @@ impl Exit {
             Exit::BadInput => 2,
             Exit::Refused => 3,
             Exit::WorkloadFailed => 4,
+            Exit::Interrupted => 130,
+        }
+    }
+
+    /// The exit code of verdicts under `--fail-on`. A regression takes precedence.
+    pub(crate) fn of_verdict(regressed: bool, undecided: bool, fail_on: &[FailOn]) -> Exit {
+        let fails = |on| fail_on.contains(&on);
+        match () {
+            () if regressed && fails(FailOn::Regression) => Exit::CheckFailed,
+            () if undecided && fails(FailOn::Undecided) => Exit::Inconclusive,
+            () => Exit::Fine,
+        }
+    }
+
+    /// The exit code under `--bisect`, for git-bisect(1): 125 skips a commit, and more than 127 ends the search.
+    pub(crate) fn bisect_code(self) -> u8 {
+        match self {
+            Exit::Fine | Exit::CheckFailed => self.code(),
+            Exit::Inconclusive | Exit::Refused | Exit::WorkloadFailed => 125,
+            Exit::BadInput => 128,
             Exit::Interrupted => 130,
         }
     }
@@ -94,8 +115,13 @@ fn fails_a_check(finding: &Finding) -> bool {
 }
 
 impl From<Exit> for ExitCode {
+    /// By the flag `--bisect` of the command line, which may be invalid otherwise.
     fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit.code())
+        let bisects = std::env::args_os().any(|argument| argument == "--bisect");
+        ExitCode::from(match bisects {
+            true => exit.bisect_code(),
+            false => exit.code(),
+        })
     }
 }
 
@@ -105,17 +131,18 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_the_manual() {
-        for (exit, code, fio, sysbench) in [
-            (Exit::Fine, 0, 0, 0),
-            (Exit::Inconclusive, 5, 1, 1),
-            (Exit::CheckFailed, 1, 1, 1),
-            (Exit::BadInput, 2, 1, 1),
-            (Exit::Refused, 3, 1, 1),
-            (Exit::WorkloadFailed, 4, 1, 1),
-            (Exit::Interrupted, 130, 128, 130),
+        for (exit, code, fio, sysbench, bisect) in [
+            (Exit::Fine, 0, 0, 0, 0),
+            (Exit::Inconclusive, 5, 1, 1, 125),
+            (Exit::CheckFailed, 1, 1, 1, 1),
+            (Exit::BadInput, 2, 1, 1, 128),
+            (Exit::Refused, 3, 1, 1, 125),
+            (Exit::WorkloadFailed, 4, 1, 1, 125),
+            (Exit::Interrupted, 130, 128, 130, 130),
         ] {
             let codes = (exit.code(), exit.fio_code(), exit.sysbench_code());
             assert_eq!(codes, (code, fio, sysbench), "{exit:?}");
+            assert_eq!(exit.bisect_code(), bisect, "{exit:?}");
         }
     }
 

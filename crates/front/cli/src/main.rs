@@ -70,7 +70,12 @@ fn main() -> ExitCode {
                 message +=
                     "\nA resumed run keeps its settings: leave the flag out, or start a new run.\n";
             } else if safe_text(&message, false) == message {
-                error.exit();
+                // A closed pipe is no reason to fail.
+                let _ = error.print();
+                return match error.use_stderr() {
+                    true => Exit::BadInput.into(),
+                    false => ExitCode::SUCCESS,
+                };
             }
             screen::write_err(&message);
             return Exit::BadInput.into();

@@ -10,7 +10,7 @@ use iodyno_report::json::RunView;
 use iodyno_store::{SqliteStore, Store};
 use iodyno_units::counted;
 
-use crate::args::ExperimentArgs;
+use crate::args::{ExperimentArgs, FailOn};
 use crate::commands::{Costed, closing, exit_of, judge, limits, reasons, result_text};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -118,7 +118,9 @@ pub(crate) fn measure(
             }
         }
     }
-    let judged = verdict.map_or(Exit::Fine, |judged| exit_of(&judged, args.fail_on));
+    let judged = verdict.map_or(Exit::Fine, |judged| {
+        exit_of(&judged, &FailOn::of(&args.fail_on, args.bisect))
+    });
     Ok(ended_run.exit.max(judged).max(verdict_exit))
 }
 

@@ -139,7 +139,8 @@ fn unlike(plan: &Plan, args: &ExperimentArgs) -> bool {
     };
     let requested = !args.metric.is_empty()
         || args.baseline.is_some()
-        || args.fail_on.is_some()
+        || !args.fail_on.is_empty()
+        || args.bisect
         || args.stop_width.is_some();
     // The trials of a search are not compared.
     let compared = || plan.workloads.iter().filter(|it| it.search.is_none());
@@ -387,7 +388,8 @@ fn nothing_to_compare(plan: &Plan, args: &ExperimentArgs) -> Vec<Diagnostic> {
         return Vec::new();
     }
     let requested = [
-        ("--fail-on", "", args.fail_on.is_some()),
+        ("--fail-on", "", !args.fail_on.is_empty()),
+        ("--bisect", "", args.bisect),
         ("--stop-width", "stop", args.stop_width.is_some()),
         ("--baseline", "baseline", args.baseline.is_some()),
         ("--margin", "margin", searched && args.margin.is_some()),

@@ -73,9 +73,13 @@ pub(crate) struct ExperimentArgs {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = stuck_after)]
     pub(crate) stuck_after: Nanos,
 
-    /// Exit with 1 if a comparison is SLOWER, or with 5 if one is undecided.
-    #[arg(long, value_name = "WHAT", value_enum)]
-    pub(crate) fail_on: Option<FailOn>,
+    /// Exit with 1 after a `regression`, or with 5 if a comparison is `undecided`. Separate several by commas.
+    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
+    pub(crate) fail_on: Vec<FailOn>,
+
+    /// Exit as `git bisect run` expects: 0 without a regression, 1 after one, 125 if undecided, refused or failed.
+    #[arg(long, conflicts_with = "fail_on")]
+    pub(crate) bisect: bool,
 
     /// Print the plan, and what a run would do with its targets, and change nothing.
     ///

@@ -171,9 +171,10 @@ pub(crate) struct HistoryArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Exit with 1 if the newest run is a regression in any of its histories, or with 5 if there are too few runs.
-    #[arg(long, value_name = "WHAT", value_enum)]
-    pub(crate) fail_on: Option<FailOn>,
+    /// Exit with 1 if the newest run is a `regression` in any of its histories, or with 5 if it is `undecided` for lack
+    /// of runs. Separate several by commas.
+    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
+    pub(crate) fail_on: Vec<FailOn>,
 }
 
 /// Forms of an exported run.
@@ -272,6 +273,10 @@ pub(crate) enum CompareFormat {
     Json,
     /// Go's benchmark format for benchstat, one line per trial.
     Benchstat,
+    /// JUnit's XML: a test case for each verdict, which fails if it is SLOWER and is skipped if undecided.
+    Junit,
+    /// Annotations of GitHub's workflows: an error for each verdict that is SLOWER, a notice for the others.
+    Github,
 }
 
 /// Units of bandwidths.
@@ -288,8 +293,20 @@ pub(crate) enum UnitChoice {
 /// Conditions for a failing exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailOn {
-    /// A comparison is SLOWER, or undecided.
+    /// A comparison is SLOWER.
     Regression,
+    /// The data do not decide a comparison.
+    Undecided,
+}
+
+impl FailOn {
+    /// The conditions of a command with these flags.
+    pub(crate) fn of(fail_on: &[FailOn], bisect: bool) -> Vec<FailOn> {
+        match bisect {
+            true => vec![FailOn::Regression, FailOn::Undecided],
+            false => fail_on.to_vec(),
+        }
+    }
 }
 
 /// Compare configurations, workloads or runs, with confidence intervals.
@@ -330,7 +347,7 @@ pub(crate) struct CompareArgs {
 
     /// Print how far each configuration, or other value of the compared dimension, is from the best one of each row:
     /// its worst ratio and the geometric mean, with intervals, and the rows in which it is SLOWER.
-    #[arg(long, conflicts_with_all = ["layout", "table", "unit", "mean", "fail_on"])]
+    #[arg(long, conflicts_with_all = ["layout", "table", "unit", "mean", "fail_on", "bisect"])]
     pub(crate) regret: bool,
 
     /// Dimension to compare: `configuration`, `workload`, `run`, `engine`, `bs`, …
@@ -389,9 +406,13 @@ pub(crate) struct CompareArgs {
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
 
-    /// Exit with 1 if a comparison is SLOWER, or with 5 if one is undecided.
-    #[arg(long, value_name = "WHAT", value_enum)]
-    pub(crate) fail_on: Option<FailOn>,
+    /// Exit with 1 after a `regression`, or with 5 if a comparison is `undecided`. Separate several by commas.
+    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
+    pub(crate) fail_on: Vec<FailOn>,
+
+    /// Exit as `git bisect run` expects: 0 without a regression, 1 after one, 125 if undecided, refused or failed.
+    #[arg(long, conflicts_with = "fail_on")]
+    pub(crate) bisect: bool,
 }
 
 /// Explain why one configuration is faster than another.

@@ -55,13 +55,11 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         });
     }
     let claims = claims(&runs);
+    let fail_on = FailOn::of(&args.fail_on, args.bisect);
     if trials.is_empty() && !claims.is_empty() && !args.json && args.format == CompareFormat::Text {
         let checks = iodyno_judge::check_claims(&claims, &trials);
         write_out(draw::claims_text(&checks, context.style_out()))?;
-        return Ok(match args.fail_on {
-            None => Exit::Fine,
-            Some(_) => Exit::Inconclusive,
-        });
+        return Ok(Exit::of_verdict(false, true, &fail_on));
     }
     name_runs(&runs, &mut trials);
     let question = question(args, &runs, &trials)?;
@@ -106,11 +104,11 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
             }
             CompareFormat::Csv => Some(draw::searches_csv(searches)),
             CompareFormat::Json => Some(draw::searches_json(name, searches)),
-            CompareFormat::Benchstat => None,
+            CompareFormat::Benchstat | CompareFormat::Junit | CompareFormat::Github => None,
         };
         if let Some(text) = text {
             write_out(text)?;
-            return Ok(exit_of(&judged, args.fail_on));
+            return Ok(exit_of(&judged, &fail_on));
         }
     }
     let Some(comparison) = judged.comparison() else {
@@ -129,7 +127,7 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
             _ => String::new(),
         };
         write_out(result_text(&judged, &shown, style) + &limits)?;
-        return Ok(exit_of(&judged, args.fail_on));
+        return Ok(exit_of(&judged, &fail_on));
     };
     write_out(match format {
         CompareFormat::Text => {
@@ -148,8 +146,10 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
             draw::json(comparison, table.as_ref().map(|(_, table)| table))
         }
         CompareFormat::Benchstat => draw::benchstat(&trials, &comparison.question),
+        CompareFormat::Junit => draw::junit(comparison),
+        CompareFormat::Github => draw::annotations(comparison),
     })?;
-    Ok(exit_of(&judged, args.fail_on))
+    Ok(exit_of(&judged, &fail_on))
 }
 
 fn format(args: &CompareArgs) -> CompareFormat {
@@ -187,10 +187,13 @@ fn in_layout(
         CompareFormat::Csv => draw::csv(&comparison),
         CompareFormat::Json => draw::json(&comparison, Some(&table)),
         CompareFormat::Benchstat => draw::benchstat(trials, &comparison.question),
+        CompareFormat::Junit => draw::junit(&comparison),
+        CompareFormat::Github => draw::annotations(&comparison),
     })?;
-    Ok(match (args.fail_on, &table.baseline) {
-        (Some(_), None) => Exit::Inconclusive,
-        (fail_on, _) => exit_of(&CompareResult::Compared(Box::new(comparison)), fail_on),
+    let fail_on = FailOn::of(&args.fail_on, args.bisect);
+    Ok(match &table.baseline {
+        None => Exit::of_verdict(false, true, &fail_on),
+        Some(_) => exit_of(&CompareResult::Compared(Box::new(comparison)), &fail_on),
     })
 }
 
@@ -273,10 +276,10 @@ fn print_regret(regret: &Regret, args: &CompareArgs, context: &Context) -> Resul
         CompareFormat::Asciidoc => draw::regret_markup(regret, Markup::AsciiDoc),
         CompareFormat::Csv => draw::regret_csv(regret),
         CompareFormat::Json => draw::regret_json(regret),
-        CompareFormat::Benchstat => {
-            let fault = Diagnostic::error("`--regret` cannot be printed for benchstat");
+        CompareFormat::Benchstat | CompareFormat::Junit | CompareFormat::Github => {
+            let fault = Diagnostic::error("`--regret` cannot be printed in this format");
             return Err(Failure::input(vec![
-                fault.hint("leave `--regret` or `--format benchstat` out"),
+                fault.hint("leave `--regret` or `--format` out"),
             ]));
         }
     })?;
@@ -333,16 +336,13 @@ pub(crate) fn result_text(
     }
 }
 
-/// The exit code under `--fail-on`. A single cell is inconclusive.
-pub(crate) fn exit_of(result: &CompareResult, fail_on: Option<FailOn>) -> Exit {
-    match (result, fail_on) {
-        (_, None) => Exit::Fine,
-        (CompareResult::Compared(it), Some(FailOn::Regression)) if it.regressed() => {
-            Exit::CheckFailed
-        }
-        (CompareResult::Compared(it), Some(FailOn::Regression)) if !it.inconclusive() => Exit::Fine,
-        (_, Some(FailOn::Regression)) => Exit::Inconclusive,
-    }
+/// The exit code under `--fail-on`. A single cell is undecided.
+pub(crate) fn exit_of(result: &CompareResult, fail_on: &[FailOn]) -> Exit {
+    let (regressed, undecided) = match result {
+        CompareResult::Compared(it) => (it.regressed(), it.inconclusive()),
+        _ => (false, true),
+    };
+    Exit::of_verdict(regressed, undecided, fail_on)
 }
 
 /// The class of the facts that an axis of the only run defines.

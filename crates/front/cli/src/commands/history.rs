@@ -6,7 +6,7 @@ use iodyno_model::{Diagnostic, History, NewestVerdict, Observation, Question, Ru
 use iodyno_report::compare as draw;
 use iodyno_store::{SqliteStore, Store};
 
-use crate::args::{FailOn, HistoryArgs};
+use crate::args::HistoryArgs;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -62,12 +62,8 @@ pub(crate) fn history(args: &HistoryArgs, context: &Context) -> Result<Exit, Fai
             .filter(|it| it.points.last().map(|it| &it.run) == latest)
     };
     let is = |verdict| own().any(|it| it.newest.verdict == verdict);
-    Ok(match args.fail_on {
-        None => Exit::Fine,
-        Some(FailOn::Regression) if is(NewestVerdict::Regression) => Exit::CheckFailed,
-        Some(FailOn::Regression) if is(NewestVerdict::TooFewRuns) => Exit::Inconclusive,
-        Some(FailOn::Regression) => Exit::Fine,
-    })
+    let (regressed, undecided) = (is(NewestVerdict::Regression), is(NewestVerdict::TooFewRuns));
+    Ok(Exit::of_verdict(regressed, undecided, &args.fail_on))
 }
 
 /// The histories of the workloads of these runs. `known`: the trials of the runs, which are not read again.

@@ -177,10 +177,34 @@ fn a_regression_and_indecision_have_separate_exit_codes() {
     };
     fail(&[]).exits(0);
     fail(&["--baseline", "fast"]).exits(1).prints("SLOWER");
+    let bisect =
+        |further: &[&str]| home.iodyno(&[&["compare", "last", "--bisect"], further].concat());
+    bisect(&[]).exits(0);
+    bisect(&["--baseline", "fast"]).exits(1);
     run_two(&home, &["--rounds", "3", "--fail-on", "regression"])
-        .exits(5)
+        .exits(0)
         .prints("CANNOT DECIDE");
-    fail(&[]).exits(5).prints("CANNOT DECIDE");
+    run_two(
+        &home,
+        &["--rounds", "3", "--fail-on", "regression,undecided"],
+    )
+    .exits(5);
+    run_two(&home, &["--rounds", "3", "--bisect"]).exits(125);
+    fail(&[]).exits(0).prints("CANNOT DECIDE");
+    fail(&["--fail-on", "undecided"]).exits(5);
+    bisect(&[]).exits(125);
+    let xml = fail(&["--format", "junit"]).exits(0).stdout;
+    assert!(
+        xml.contains("tests=\"1\" failures=\"0\" skipped=\"1\""),
+        "{xml}"
+    );
+    home.iodyno(&["compare", "last", "--format", "github"])
+        .succeeds()
+        .prints("::notice title=fast against slow");
+    // git-bisect(1) stops after a code above 127, and takes any other but 125 for a bad commit.
+    bisect(&["--no-such-flag"]).exits(128);
+    bisect(&["--cols", "no-such-dimension"]).exits(128);
+    bisect(&["--fail-on", "regression"]).exits(128);
 }
 
 #[test]
@@ -297,7 +321,7 @@ fn separate_runs_are_judged_from_four_per_side_if_they_alternate() {
         .prints("(1) n=3, smallest possible p is 0.10, and it has to be below 0.04\n")
         .prints("at least 4 runs of each");
     assert!(!few.stdout.contains("trials a side\n"), "{}", few.stdout);
-    home.iodyno(&["compare", "11", "12", "--fail-on", "regression"])
+    home.iodyno(&["compare", "11", "12", "--fail-on", "undecided"])
         .exits(5)
         .prints("iodyno run slow.fio --on before=PATH --on after=PATH");
 }

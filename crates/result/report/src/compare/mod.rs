@@ -2,7 +2,7 @@
 //!
 //! [`iodyno_model::Comparison`] contains all decisions; this module only formats them. One [`view::ViewModel`] contains
 //! the texts for people, and the terminal's table, Markdown and AsciiDoc print it. CSV, JSON and benchstat's text are
-//! for programs and contain the numbers.
+//! for programs and contain the numbers; [`ci`] has the verdicts for systems of continuous integration.
 //!
 //! Invariants: a verdict has the same text in all formats ([`verdict_words`]), a verdict is never printed as `~`, and a
 //! ratio above one always means that the candidate is better.
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 pub use iodyno_model::BandwidthUnit;
 
 mod benchstat;
+mod ci;
 mod closing;
 mod csv;
 mod estimated;
@@ -37,6 +38,7 @@ mod tests;
 
 pub(crate) use benchstat::benchmark_name;
 pub use benchstat::benchstat;
+pub use ci::{annotations, junit};
 pub(crate) use closing::ClosingView;
 pub use closing::{closing_markup, closing_table};
 pub use csv::csv;

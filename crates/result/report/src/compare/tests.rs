@@ -333,6 +333,13 @@ fn asciidoc_is_the_same_pivot() {
 }
 
 #[test]
+fn ci_systems_get_the_primary_verdicts() {
+    let documents = [two_file_systems(), published()];
+    let texts = documents.each_ref().map(|it| junit(it) + &annotations(it));
+    insta::assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
 fn csv_has_one_line_per_candidate_result() {
     insta::assert_snapshot!(csv(&two_file_systems()));
 }
