@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use iodyno_model::ControlGroupUse;
 
+use crate::mounts::{self, Mount};
 use crate::roots::{Roots, text};
 
 /// Version of a hierarchy.
@@ -41,8 +42,8 @@ impl ControlGroup {
 /// The groups of this process that may have a controller (`cpu`, `memory`, `blkio`), those of version 2 first. In
 /// version 2, the controller may be missing in the nearest group.
 pub fn groups(roots: &Roots, controller: &str) -> Vec<ControlGroup> {
-    let read = |name: &str| fs::read_to_string(roots.proc.join(name)).unwrap_or_default();
-    let mut groups = parse(&read("self/mountinfo"), &read("self/cgroup"), controller);
+    let own = fs::read_to_string(roots.proc.join("self/cgroup")).unwrap_or_default();
+    let mut groups = parse(&mounts::own(roots), &own, controller);
     for group in &mut groups {
         group.top = below(&roots.root, &group.top);
         group.folder = below(&roots.root, &group.folder);
@@ -159,27 +160,21 @@ fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Parses /proc/self/mountinfo and /proc/self/cgroup.
-fn parse(mounts: &str, groups: &str, controller: &str) -> Vec<ControlGroup> {
+/// The groups of these mounts. `groups`: the text of /proc/self/cgroup.
+fn parse(mounts: &[Mount], groups: &str, controller: &str) -> Vec<ControlGroup> {
     let mut found: Vec<ControlGroup> = mounts
-        .lines()
+        .iter()
         .filter_map(|mount| place(mount, groups, controller))
         .collect();
     found.sort_by_key(|group| group.version == Version::One);
     found
 }
 
-/// `35 23 0:38 ROOT POINT rw,relatime - cgroup SOURCE rw,blkio`.
-fn place(mount: &str, groups: &str, controller: &str) -> Option<ControlGroup> {
-    let (before, after) = mount.split_once(" - ")?;
-    let mut words = before.split(' ').skip(3);
-    let (root, point) = (words.next()?, words.next()?);
-    let mut words = after.split(' ');
-    let version = match (words.next()?, words.nth(1)?) {
-        ("cgroup2", _) => Version::Two,
-        ("cgroup", options) if options.split(',').any(|option| option == controller) => {
-            Version::One
-        }
+fn place(mount: &Mount, groups: &str, controller: &str) -> Option<ControlGroup> {
+    let mut options = mount.super_options.split(',');
+    let version = match mount.file_system.as_str() {
+        "cgroup2" => Version::Two,
+        "cgroup" if options.any(|option| option == controller) => Version::One,
         _ => return None,
     };
     // `7:blkio:/a/b`, `0::/a/b`.
@@ -193,13 +188,14 @@ fn place(mount: &str, groups: &str, controller: &str) -> Option<ControlGroup> {
         fits.then(|| words.next()).flatten()
     })?;
     // The mounted group can be that of a container, in which the host's path does not exist.
-    let within = Path::new(group).strip_prefix(root).unwrap_or(Path::new(""));
+    let within = Path::new(group).strip_prefix(&mount.root);
+    let within = within.unwrap_or(Path::new(""));
     let within = within.strip_prefix("/").unwrap_or(within);
     Some(ControlGroup {
         version,
-        top: point.into(),
+        top: mount.point.clone(),
         // Removes the trailing slash that joining an empty path adds.
-        folder: Path::new(point).join(within).components().collect(),
+        folder: mount.point.join(within).components().collect(),
     })
 }
 
@@ -218,7 +214,7 @@ mod tests {
 ";
 
     fn check(mounts: &str, groups: &str, expected: &[(Version, &str)]) {
-        let places = parse(mounts, groups, "blkio");
+        let places = parse(&mounts::parse(mounts.as_bytes()), groups, "blkio");
         let found: Vec<(Version, &str)> = places
             .iter()
             .map(|place| (place.version, place.folder.to_str().unwrap()))
@@ -251,6 +247,8 @@ mod tests {
             &[(Two, "/sys/fs/cgroup/sub")],
         );
         check(container, "0::/elsewhere\n", &[(Two, "/sys/fs/cgroup")]);
+        let blank = "38 31 0:35 / /mnt/a\\040b rw - cgroup2 cgroup2 rw\n";
+        check(blank, "0::/c\n", &[(Two, "/mnt/a b/c")]);
         check("", "0::/\n", &[]);
         check(
             "1 2 3 - cgroup2\n38 31 0:35 / - cgroup2 x rw\n",
@@ -369,7 +367,8 @@ mod tests {
 
     #[test]
     fn the_groups_above_are_those_within_the_hierarchy() {
-        let place = &parse(MOUNTS, "0::/a/b\n", "blkio")[0];
+        let mounts = mounts::parse(MOUNTS.as_bytes());
+        let place = &parse(&mounts, "0::/a/b\n", "blkio")[0];
         let above = place.with_above();
         let above: Vec<&str> = above.iter().map(|path| path.to_str().unwrap()).collect();
         let expected = [
@@ -383,7 +382,7 @@ mod tests {
     proptest! {
         #[test]
         fn accepts_any_text(mounts in "([a-z0-9:/]{0,6} ){0,9}- cgroup2? \\PC*", groups in "[0-9]:(blkio)?:\\PC*") {
-            parse(&mounts, &groups, "blkio");
+            parse(&mounts::parse(mounts.as_bytes()), &groups, "blkio");
         }
     }
 }

@@ -2,9 +2,9 @@
 //! daemon provides them.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use iodyno_host::Roots;
+use iodyno_host::{Roots, mounts};
 use iodyno_model::{ARC, SeriesKind, SeriesRow};
 
 use super::background::BackgroundSampler;
@@ -79,9 +79,9 @@ pub(super) fn runs_zfs_fuse(roots: &Roots) -> bool {
 
 /// Whether the statistics of zfs-fuse are mounted. Asks the kernel, because the daemon may not respond.
 pub(super) fn has_zfs_fuse(roots: &Roots) -> bool {
-    let mounts = fs::read_to_string(roots.proc.join("self/mountinfo")).unwrap_or_default();
-    let mut points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
-    points.any(|point| point == "/zfs-kstat")
+    let own = mounts::own(roots);
+    own.iter()
+        .any(|mount| mount.point == Path::new("/zfs-kstat"))
 }
 
 impl Sampler for Arc {
