@@ -26,6 +26,56 @@ pub(super) const PAUSE: Duration = Duration::from_millis(100);
 /// From SIGTERM to SIGKILL for a process, in tenths of a pause.
 const TERMINATED: u32 = 500;
 
+/// A failed action.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// Boxed: a result with it stays small.
+    pub(crate) fault: Box<Diagnostic>,
+    pub(crate) cause: Cause,
+}
+
+/// The causes of failures that are handled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Something is in use (EBUSY).
+    Busy,
+    /// The server of a FUSE file system has died (ENOTCONN, ESHUTDOWN).
+    DeadServer,
+    Other,
+}
+
+impl Cause {
+    /// The cause of a command's failure, from the end of the lines that it printed: paths come before it.
+    fn of_output(output: &str) -> Cause {
+        let ends = |ends: [&str; 2]| {
+            let mut lines = output.lines().map(|line| line.trim_end_matches(['.', ' ']));
+            lines.any(|line| ends.iter().any(|end| line.ends_with(end)))
+        };
+        if ends([" is busy", "resource busy"]) {
+            Cause::Busy
+        } else if ends(["endpoint is not connected", "endpoint shutdown"]) {
+            Cause::DeadServer
+        } else {
+            Cause::Other
+        }
+    }
+}
+
+impl From<Diagnostic> for Failure {
+    fn from(fault: Diagnostic) -> Failure {
+        Failure {
+            fault: Box::new(fault),
+            cause: Cause::Other,
+        }
+    }
+}
+
+impl From<Failure> for Diagnostic {
+    fn from(failure: Failure) -> Diagnostic {
+        *failure.fault
+    }
+}
+
 /// Performs and undoes actions.
 pub(crate) struct HostOps<'a> {
     pub(crate) host: &'a dyn Host,
@@ -55,6 +105,15 @@ impl HostOps<'_> {
         words: &[W],
         limit: Duration,
     ) -> Result<String, Diagnostic> {
+        self.attempt(words, limit).map_err(Diagnostic::from)
+    }
+
+    /// Runs a program, like [`Self::run`]; the cause of a failure is known.
+    pub(crate) fn attempt<W: AsRef<str>>(
+        &mut self,
+        words: &[W],
+        limit: Duration,
+    ) -> Result<String, Failure> {
         let (mark, stop) = (self.mark.clone(), self.stop);
         self.run_until(words, &mark, limit, stop)
     }
@@ -65,7 +124,7 @@ impl HostOps<'_> {
         mark: &str,
         limit: Duration,
         stop: &dyn Fn() -> bool,
-    ) -> Result<String, Diagnostic> {
+    ) -> Result<String, Failure> {
         let invocation = Invocation {
             words: words.iter().map(|word| word.as_ref().to_owned()).collect(),
             environment: self.environment.clone(),
@@ -80,15 +139,19 @@ impl HostOps<'_> {
             (None, why) => Err(why.clone().unwrap_or_default()),
         };
         let result = result.map_err(|why| {
-            let cause = last_lines(&record.output);
-            Diagnostic::error(format!("`{}` {why}{cause}", record.command))
+            let printed = last_lines(&record.output);
+            let message = format!("`{}` {why}{printed}", record.command);
+            Failure {
+                cause: Cause::of_output(&record.output),
+                ..Diagnostic::error(message).into()
+            }
         });
         self.commands.push(record);
         result
     }
 
     /// Runs a command that undoes something: a stop request does not end it.
-    pub(super) fn undo_by(&mut self, words: &[&str]) -> Result<String, Diagnostic> {
+    pub(super) fn undo_by(&mut self, words: &[&str]) -> Result<String, Failure> {
         self.run_until(words, &self.undo_mark(), UNDO, &|| false)
     }
 
@@ -135,6 +198,7 @@ impl HostOps<'_> {
     pub(super) fn remove_zram(&mut self, number: &str) -> Result<(), Diagnostic> {
         let control = self.host.roots().sys.join("class/zram-control/hot_remove");
         self.patiently(|ops| ops.set(&control, None, number))
+            .map_err(Diagnostic::from)
     }
 
     pub(super) fn set(
@@ -142,14 +206,20 @@ impl HostOps<'_> {
         path: &Path,
         device: Option<&str>,
         value: &str,
-    ) -> Result<(), Diagnostic> {
+    ) -> Result<(), Failure> {
         let text = match device {
             Some(device) => format!("{device} {value}"),
             None => value.to_owned(),
         };
         self.host.write(path, &text).map_err(|error| {
             let message = format!("cannot write `{text}` to `{}`: {error}", path.display());
-            Diagnostic::error(message)
+            Failure {
+                cause: match error.kind() {
+                    io::ErrorKind::ResourceBusy => Cause::Busy,
+                    _ => Cause::Other,
+                },
+                ..Diagnostic::error(message).into()
+            }
         })
     }
 
@@ -217,8 +287,8 @@ impl HostOps<'_> {
     /// Repeats what fails while something is busy, for some seconds.
     pub(crate) fn patiently(
         &mut self,
-        attempt: impl FnMut(&mut Self) -> Result<(), Diagnostic>,
-    ) -> Result<(), Diagnostic> {
+        attempt: impl FnMut(&mut Self) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         self.repeat_while_busy(BUSY, attempt)
     }
 
@@ -226,11 +296,11 @@ impl HostOps<'_> {
     pub(crate) fn repeat_while_busy(
         &mut self,
         mut left: u32,
-        mut attempt: impl FnMut(&mut Self) -> Result<(), Diagnostic>,
-    ) -> Result<(), Diagnostic> {
+        mut attempt: impl FnMut(&mut Self) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         loop {
             match attempt(self) {
-                Err(fault) if left > 0 && fault.message.contains("busy") => {
+                Err(failure) if left > 0 && failure.cause == Cause::Busy => {
                     left -= 1;
                     self.commands.pop();
                     self.host.sleep(PAUSE);
@@ -323,6 +393,30 @@ pub(super) fn cause<S: AsRef<str>>(lines: &[S]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cause_of_a_failure_is_not_taken_from_a_path() {
+        for (output, cause) in [
+            ("umount: /mnt/a: target is busy.\n", Cause::Busy),
+            ("cannot destroy 'busy': no such pool\n", Cause::Other),
+            ("cannot destroy 'a': pool is busy\n", Cause::Busy),
+            (
+                "remove ioctl on a  failed: Device or resource busy\nCommand failed.\n",
+                Cause::Busy,
+            ),
+            (
+                "umount: /mnt/is busy/endpoint: not mounted.\n",
+                Cause::Other,
+            ),
+            (
+                "umount: /mnt/a: Transport endpoint is not connected.\n",
+                Cause::DeadServer,
+            ),
+            ("", Cause::Other),
+        ] {
+            assert_eq!(Cause::of_output(output), cause, "{output}");
+        }
+    }
 
     #[test]
     fn the_usage_that_a_command_prints_is_not_its_error() {

@@ -68,6 +68,8 @@ struct World {
     read_through: Cell<u64>,
     /// The command that fails, by its first words.
     fails: RefCell<Option<&'static str>>,
+    /// What a command that fails prints.
+    cause: Cell<&'static str>,
     /// The journal on which another process works, and how often iodyno pauses until that process ends.
     worker: RefCell<Option<(Journal, u32)>>,
     /// How often a guest does not answer.
@@ -118,6 +120,7 @@ impl World {
             dies_at: Cell::new(None),
             read_through: Cell::new(1),
             fails: RefCell::new(None),
+            cause: Cell::new("target is busy"),
             worker: RefCell::new(None),
             silent: Cell::new(0),
         };
@@ -397,7 +400,7 @@ impl Host for World {
         self.point();
         self.commands.borrow_mut().push(text.clone());
         let status = Some(i32::from(output.is_none()));
-        let output = output.unwrap_or_else(|| "busy".to_owned());
+        let output = output.unwrap_or_else(|| self.cause.get().to_owned());
         Ran {
             printed: output.clone(),
             record: CommandRun {

@@ -19,7 +19,7 @@ use crate::journal::{Journal, not_recorded};
 
 use super::action::{Action, TARGET, system_of};
 use super::host::word;
-use super::host_ops::{BUSY, HostOps, PAUSE, cannot};
+use super::host_ops::{BUSY, Cause, Failure, HostOps, PAUSE, cannot};
 use super::provisioned::{self, ProvisionedInode};
 use super::settings::{current, keeping_others, same_value};
 use super::{mapped, nfs, zfs};
@@ -255,9 +255,14 @@ impl HostOps<'_> {
                 device,
                 before,
                 ..
-            } => self.set(path, device.as_deref(), before),
+            } => self
+                .set(path, device.as_deref(), before)
+                .map_err(Diagnostic::from),
             Action::Setup { teardown, .. } => match teardown {
-                Some(command) => self.undo_by(&["/bin/sh", "-c", command]).map(drop),
+                Some(command) => {
+                    self.undo_by(&["/bin/sh", "-c", command])?;
+                    Ok(())
+                }
                 None => Ok(()),
             },
             Action::Run { .. } => Ok(()),
@@ -328,18 +333,19 @@ impl HostOps<'_> {
             let _ = self.undo_by(&["stat", "-f", &point]);
         }
         let plain = self.patiently(|ops| ops.undo_by(&["zpool", "destroy", name]).map(drop));
-        match plain {
+        let destroyed = match plain {
             // Its server was ended for another target meanwhile.
             Err(_) if !zfs::is_imported(self, name) => Ok(()),
-            Err(fault) if fault.message.contains("busy") && zfs::can_end_server(self) => {
+            Err(failure) if failure.cause == Cause::Busy && zfs::can_end_server(self) => {
                 zfs::end_server(self);
                 Ok(())
             }
-            Err(fault) if fault.message.contains("busy") => {
+            Err(failure) if failure.cause == Cause::Busy => {
                 self.patiently(|ops| ops.undo_by(&["zpool", "destroy", "-f", name]).map(drop))
             }
             other => other,
-        }
+        };
+        destroyed.map_err(Diagnostic::from)
     }
 
     /// Whether what a step has mounted is still mounted.
@@ -407,18 +413,20 @@ impl HostOps<'_> {
         for mount in mounts {
             let point = word(&mount.point)?;
             let plain = self.patiently(|ops| ops.undo_by(&["umount", &point]).map(drop));
-            // A FUSE file system whose server has died cannot be synced.
-            let dead = |fault: &Diagnostic| fault.message.contains("endpoint");
-            match plain {
-                Err(fault) if dead(&fault) => drop(self.undo_by(&["umount", "--lazy", &point])?),
-                Err(fault) if fault.message.contains("busy") => {
+            let Err(Failure { fault, cause }) = plain else {
+                continue;
+            };
+            match cause {
+                // A FUSE file system whose server has died cannot be synced.
+                Cause::DeadServer => drop(self.undo_by(&["umount", "--lazy", &point])?),
+                Cause::Busy => {
                     let hint = format!(
                         "end the processes that use it, which `fuser -vm {}` lists, then run `iodyno clean`",
                         shell_word(&point)
                     );
                     return Err(fault.hint(hint));
                 }
-                other => other?,
+                Cause::Other => return Err(*fault),
             }
         }
         Ok(())
@@ -484,10 +492,10 @@ impl HostOps<'_> {
             for name in &loops {
                 let detached = self.undo_by(&["losetup", "--detach", &format!("/dev/{name}")]);
                 // It may have been closed, and so detached, in between.
-                if let Err(fault) = detached
+                if let Err(failure) = detached
                     && self.loops(file, made).contains(name)
                 {
-                    return Err(fault);
+                    return Err(failure.into());
                 }
             }
         }

@@ -299,10 +299,10 @@ pub(crate) fn empty_caches(
     let mut _alone = None;
     ops.repeat_while_busy(CLOSED, |ops| {
         if (ops.stop)() {
-            return Err(Diagnostic::error("stopped while a pool was exported"));
+            return Err(Diagnostic::error("stopped while a pool was exported").into());
         }
         let locked = alone(ops, ops.stop)?;
-        ops.run(&["zpool", "export", pool], EXPORT)?;
+        ops.attempt(&["zpool", "export", pool], EXPORT)?;
         _alone = locked;
         Ok(())
     })?;

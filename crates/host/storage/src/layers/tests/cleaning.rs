@@ -92,6 +92,25 @@ fn a_layer_that_cannot_be_undone_keeps_its_journal_and_what_is_below_it() {
 }
 
 #[test]
+fn a_failure_is_not_repeated_because_its_path_contains_busy() {
+    let world = World::new();
+    let request = ProvisionRequest {
+        token: "t-busy".to_owned(),
+        ..request(provisions(&world).remove(0))
+    };
+    world.maker().provision(&request, DEAD).unwrap();
+    *world.fails.borrow_mut() = Some("umount");
+    world.cause.set("umount: not permitted");
+    let faults = world.maker().tear_down("t-busy").faults;
+    assert!(faults[0].message.contains("not permitted"), "{faults:?}");
+    let hint = faults[0].hint.as_deref().unwrap_or_default();
+    assert!(!hint.contains("fuser"), "{hint}");
+    let commands = world.commands.borrow();
+    let tried = commands.iter().filter(|it| it.starts_with("umount"));
+    assert_eq!(tried.count(), 1);
+}
+
+#[test]
 fn settings_of_the_host_are_restored_although_a_teardown_fails() {
     let world = World::new();
     let before = world.state();
