@@ -21,6 +21,14 @@ struct Zones {
     wraps: bool,
 }
 
+/// Place of a direction in arrays of three. `None`: a sync or a file operation, which has no offset.
+fn place(direction: Direction) -> Option<usize> {
+    match direction {
+        Direction::Read | Direction::Write | Direction::Trim => Some(direction as usize),
+        _ => None,
+    }
+}
+
 /// The region of one file, and the position of each direction in it.
 #[derive(Debug)]
 pub(super) struct Region {
@@ -175,8 +183,8 @@ impl Region {
     }
 
     /// The offset in the file of the next op of this direction and length, and its possible length: as in fio, an op
-    /// that would overlap used blocks of the random map ends before them. A length of 0: no data can be read, or the
-    /// pass has ended.
+    /// that would overlap used blocks of the random map ends before them. A length of 0: no data can be read, the pass
+    /// has ended, or ops of this direction have no offset.
     #[inline]
     pub(super) fn next(
         &mut self,
@@ -184,7 +192,9 @@ impl Region {
         length: u64,
         random: &mut impl Rng,
     ) -> (u64, u64) {
-        let index = direction as usize % 3;
+        let Some(index) = place(direction) else {
+            return (0, 0);
+        };
         if self.simple[index] {
             let draw = if self.shared_map { 0 } else { index };
             let offset = self.base + self.draws[draw].next(random) * self.units[index];
@@ -208,21 +218,20 @@ impl Region {
         }
         let offset = self.next_of_many(index, length, random);
         match self.zoned.is_some() {
-            true => self.in_zone(direction, (offset - self.base, length), random),
+            true => self.in_zone(index, (offset - self.base, length), random),
             false => (offset, length),
         }
     }
 
     fn in_zone(
         &mut self,
-        direction: Direction,
+        index: usize,
         (offset, length): (u64, u64),
         random: &mut impl Rng,
     ) -> (u64, u64) {
-        let index = direction as usize % 3;
         let op = (offset, length, self.units[index]);
         let random = (self.percent_random[index] > 0).then_some(random);
-        let writes = direction == Direction::Write;
+        let writes = Some(index) == place(Direction::Write);
         let placed = self
             .zoned
             .as_mut()
@@ -358,5 +367,27 @@ impl Region {
             }
             _ => last,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng as _;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::*;
+
+    #[test]
+    fn a_sync_has_no_offset_and_does_not_move_the_reads() {
+        let access = Access {
+            order: Order::Sequential,
+            ..Access::default()
+        };
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let whole = (&Extent::default(), false);
+        let mut region = Region::new(&access, whole, (0, 1 << 20), &mut random);
+        assert_eq!(region.next(Direction::Sync, 4096, &mut random), (0, 0));
+        let mut read = || region.next(Direction::Read, 4096, &mut random);
+        assert_eq!([read(), read()], [(0, 4096), (4096, 4096)]);
     }
 }
