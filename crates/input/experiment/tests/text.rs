@@ -1334,7 +1334,7 @@ fn virtual_machines_lie_on_files_or_devices_and_have_a_disk_each() {
         ),
         (
             "vm on md on loop on file on /x\"\nfile.size = \"1GiB\"\nvm.guests = 4\nvm.accel = \"tcg",
-            "4:4 `vm.guests` is 4, and `md` below gives 1 device",
+            "4:4 `vm.guests` is 4, and `md` below gives a device",
         ),
         (
             "vm on zfs on file on /x\"\nfile.size = \"1GiB\"\nzfs = { volume = \"1GiB\", count = 3 }\nvm.guests = 2\nvm.accel = \"tcg",

@@ -206,6 +206,18 @@ pub enum Shape {
 }
 
 impl Shape {
+    /// In words: `a folder`, `3 files`.
+    pub fn words(self) -> String {
+        match self {
+            Shape::Nothing => "nothing".to_owned(),
+            Shape::Folder => "a folder".to_owned(),
+            Shape::Files(1) => "a file".to_owned(),
+            Shape::Files(count) => format!("{count} files"),
+            Shape::Devices(1) => "a device".to_owned(),
+            Shape::Devices(count) => format!("{count} devices"),
+        }
+    }
+
     /// The number of files or devices.
     pub fn count(self) -> u32 {
         match self {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::named::named;
 
-use crate::{Limits, Pinning};
+use crate::{Limits, Pinning, Shape};
 
 /// Virtual machines of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,8 +88,47 @@ impl VmLayer {
         self.boot_timeout_ns.map_or(usual, Duration::from_nanos)
     }
 
-    /// The remedy if they cannot share what is below equally.
-    pub const ONE_FOR_EACH: &'static str = "put a layer that makes one for each guest directly below `vm`: `file`, `loop on file`, `zram`, or `zfs` with `volume` or `origin = \"copy\"`";
+    const ONE_FOR_EACH: &'static str = "put a layer that makes one for each guest directly below `vm`: `file`, `loop on file`, `zram`, or `zfs` with `volume` or `origin = \"copy\"`";
+
+    /// Why a layer of this kind cannot be made in virtual machines, and the remedy; `None`: it can.
+    pub fn refused_above(kind: &str) -> Option<(String, &'static str)> {
+        let hint = match kind {
+            "vm" => "name `vm` once",
+            "virtiofs" => "to share a folder with guests, use `vm.share`",
+            "delay" | "mirror" | "throttle" | "fuse" => "put it below `vm`, or leave it out",
+            _ => return None,
+        };
+        Some((
+            format!("`{kind}` cannot be made in a virtual machine"),
+            hint,
+        ))
+    }
+
+    /// What is wrong with sharing, or not sharing, what is below, and the remedy: folders are shared, and nothing else.
+    pub fn share_fault(shared: bool, below: Shape) -> Option<(&'static str, &'static str)> {
+        match (shared, below) {
+            (false, Shape::Folder) => Some((
+                "`vm` is on a folder, and no server shares it with the guests",
+                "put `file` between them, or add `vm.share = \"virtiofsd --socket-path={socket} --shared-dir={folder}\"`",
+            )),
+            (true, Shape::Files(_) | Shape::Devices(_)) => Some((
+                "`vm.share` shares folders, and there are devices or files below `vm`",
+                "leave it out, or put a file system or `directory` below `vm`",
+            )),
+            _ => None,
+        }
+    }
+
+    /// Why they cannot use what the layer of the kind `lower` gives equally, and the remedy.
+    pub fn guests_fault(&self, lower: &str, below: Shape) -> Option<(String, &'static str)> {
+        let guests = self.guests;
+        if guests > 0 && below.count().is_multiple_of(guests) {
+            return None;
+        }
+        let given = below.words();
+        let message = format!("`vm.guests` is {guests}, and `{lower}` below gives {given}");
+        Some((message, VmLayer::ONE_FOR_EACH))
+    }
 
     /// The name of the virtual machines' host as a node, which is sampled during their trials.
     pub const HOST: &'static str = "host";

@@ -27,17 +27,6 @@ use super::{mapped, served, throttle, vm, zfs};
 const MIN_VDEV: u64 = 64 << 20;
 
 /// What a layer gives, in words.
-fn in_words(shape: Shape) -> String {
-    match shape {
-        Shape::Nothing => "nothing".to_owned(),
-        Shape::Folder => "a folder".to_owned(),
-        Shape::Files(1) => "a file".to_owned(),
-        Shape::Files(count) => format!("{count} files"),
-        Shape::Devices(1) => "a device".to_owned(),
-        Shape::Devices(count) => format!("{count} devices"),
-    }
-}
-
 /// Whether a name cannot lead out of its folder.
 fn is_plain(name: &str) -> bool {
     let mut parts = name.split('/');
@@ -112,7 +101,7 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
         if !fits {
             let message = format!(
                 "`{kind}` needs {needs}, and there is {} below it",
-                in_words(below)
+                below.words()
             );
             faults.push(Diagnostic::error(message));
         }
@@ -128,7 +117,7 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
             let kind = layers.first().map_or("", Layer::kind);
             let message = format!(
                 "the top layer `{kind}` gives {}, and trials use one",
-                in_words(below)
+                below.words()
             );
             let hint = "put a file system or a pool on top, or lower `count`";
             faults.push(Diagnostic::error(message).hint(hint));
@@ -215,8 +204,7 @@ impl Maker<'_> {
                 faults.extend(mapped::lacking(&mut ops, layer));
             }
             let in_guest = place < above;
-            let devices = below.count() as usize;
-            faults.extend(self.layer_faults(layer, in_guest, devices, request, &mut ops));
+            faults.extend(self.layer_faults(layer, in_guest, below, request, &mut ops));
             if place < above {
                 continue;
             }
@@ -268,7 +256,7 @@ impl Maker<'_> {
         &self,
         layer: &Layer,
         in_guest: bool,
-        devices: usize,
+        below: Shape,
         request: &ProvisionRequest,
         ops: &mut HostOps<'_>,
     ) -> Vec<Diagnostic> {
@@ -289,7 +277,7 @@ impl Maker<'_> {
                 faults
             }
             Layer::Zfs(zfs) => {
-                let mut faults = zfs::check(ops, zfs, devices);
+                let mut faults = zfs::check(ops, zfs, below.count() as usize);
                 faults.extend(zfs_faults(zfs, provision));
                 faults.extend(self.pinning_faults(&zfs.pinning));
                 faults
@@ -335,7 +323,7 @@ impl Maker<'_> {
             }
             Layer::Vm(vm) => {
                 let mounts = self.folders.mounts.join(&request.token);
-                let mut faults = vm::faults(self.host, provision, &mounts, devices);
+                let mut faults = vm::faults(self.host, provision, &mounts, below);
                 faults.extend(self.pinning_faults(&vm.pinning));
                 faults
             }

@@ -14,7 +14,7 @@ use crate::guest::{
 use iodyno_host::{meminfo_bytes, text};
 use iodyno_model::{
     Acceleration, Diagnostic, DiskBackend, DiskCache, DiskInterface, DiskOrigin, Layer, Provision,
-    VmDisk, VmLayer, server_program,
+    Shape, VmDisk, VmLayer, server_program,
 };
 use iodyno_units::Bytes;
 use rustix::fs::Access;
@@ -54,17 +54,19 @@ impl OwnBoot {
     }
 }
 
-/// What the host lacks to start these virtual machines. `below`: the number of files and devices below.
+/// What the host lacks to start these virtual machines. `below`: what is below them.
 pub(super) fn faults(
     host: &dyn Host,
     provision: &Provision,
     mounts: &Path,
-    below: usize,
+    below: Shape,
 ) -> Vec<Diagnostic> {
     let Some((vm, above)) = provision.vm() else {
         return Vec::new();
     };
-    let mut faults = layout_faults(vm, above, below);
+    let lower = provision.layers.get(above.len() + 1);
+    let mut faults = layout_faults(vm, above, lower.map_or("", Layer::kind), below);
+    let each = (below.count() / vm.guests.max(1)) as usize;
     for command in vm.servers().filter(|command| !is_installed(host, command)) {
         let program = server_program(command);
         let message = format!("`{program}`, a server of the virtual machines, is not installed");
@@ -72,7 +74,7 @@ pub(super) fn faults(
                     (`/usr/lib/qemu/virtiofsd`, `qemu-storage-daemon`)";
         faults.push(Diagnostic::error(message).hint(meant_or(program, hint)));
     }
-    if disks_with_storage(vm, below / vm.guests.max(1) as usize).count() > VmDisk::MAX_SERVED
+    if disks_with_storage(vm, each).count() > VmDisk::MAX_SERVED
         && vm.disk().interface == DiskInterface::VhostUserBlk
     {
         let most = VmDisk::MAX_SERVED;
@@ -88,7 +90,6 @@ pub(super) fn faults(
     // What is in the guest is not known without a kernel.
     match kernel(host, vm).and_then(|kernel| ModuleTree::read(&kernel.modules)) {
         Ok(tree) => {
-            let each = below / (vm.guests.max(1) as usize);
             let mut modules = modules_of(vm, each, above);
             if above.iter().any(is_zfs) && !(has_zfs(host, vm) && tree.has(ZFS)) {
                 let message = format!(
@@ -108,34 +109,21 @@ pub(super) fn faults(
 }
 
 /// What is wrong with the layers above, and with how the guests share what is below.
-fn layout_faults(vm: &VmLayer, above: &[Layer], below: usize) -> Vec<Diagnostic> {
+fn layout_faults(vm: &VmLayer, above: &[Layer], lower: &str, below: Shape) -> Vec<Diagnostic> {
     let mut faults = Vec::new();
     let mut fault = |message: String, hint: &str| {
         faults.push(Diagnostic::error(message).hint(hint));
     };
     for layer in above {
-        if let Layer::Delay { .. } | Layer::Mirror(_) | Layer::Throttle(_) | Layer::Vm(_) = layer {
-            let message = format!("`{}` cannot be made in a virtual machine", layer.kind());
-            fault(message, "put it below `vm`, or leave it out");
+        if let Some((message, hint)) = VmLayer::refused_above(layer.kind()) {
+            fault(message, hint);
         }
     }
-    match (&vm.share, below) {
-        (None, 0) => fault(
-            "`vm` is on a folder, and no server shares it with the guests".to_owned(),
-            "add `vm.share = \"virtiofsd --socket-path={socket} --shared-dir={folder}\"`, or put `file` between them",
-        ),
-        (Some(_), 1..) => fault(
-            "`vm.share` shares folders, and there are devices or files below `vm`".to_owned(),
-            "leave it out, or use `vm on FILESYSTEM on ...` or `vm on directory on /PATH`",
-        ),
-        _ => {}
+    if let Some((message, hint)) = VmLayer::share_fault(vm.share.is_some(), below) {
+        fault(message.to_owned(), hint);
     }
-    if vm.guests == 0 || !below.is_multiple_of(vm.guests as usize) {
-        let message = format!(
-            "{} virtual machines cannot share {below} files or devices equally",
-            vm.guests
-        );
-        fault(message, VmLayer::ONE_FOR_EACH);
+    if let Some((message, hint)) = vm.guests_fault(lower, below) {
+        fault(message, hint);
     }
     for disk in &vm.disks {
         for wrong in disk.faults() {

@@ -64,20 +64,16 @@ pub(super) fn built(
             report.error(at.clone(), message, hint);
             return None;
         }
-        if layers.iter().any(|layer| matches!(layer, Layer::Vm(_))) {
-            refuse_in_guest(kind, at, report);
-        }
-        if *kind == "vm" {
-            check_share(keyed, below, at, report);
-        }
+        check_vm(kind, (keyed, at), &layers, below, report);
         let layer = existing.unwrap_or_else(|| {
             let wanted = wanted(&words[..index], report);
             options::layer(kind, keyed, folder, wanted, report)
         });
         if let (Layer::Vm(vm), Some(lower)) = (&layer, layers.last())
             && report.errors() == before
+            && let Some((message, hint)) = vm.guests_fault(lower.kind(), below)
         {
-            check_shares(vm, lower, below, keyed, report);
+            keyed.refuse("guests", message, hint, report);
         }
         below = layer.shape(below);
         layers.push(layer);
@@ -131,54 +127,23 @@ fn lowest(
     })
 }
 
-/// Reports a layer that cannot be made in virtual machines.
-fn refuse_in_guest(kind: &str, at: &Range<usize>, report: &mut Report<'_>) {
-    let hint = match kind {
-        "vm" => "name `vm` once",
-        "virtiofs" => "to share a folder with guests, use `vm.share`",
-        "delay" | "mirror" | "throttle" | "fuse" => "put it below `vm`, or leave it out",
-        _ => return,
-    };
-    let message = format!("`{kind}` cannot be made in a virtual machine");
-    report.error(at.clone(), message, hint);
-}
-
-/// Folders below virtual machines are shared with them, and nothing else is.
-fn check_share(keyed: &Keyed<'_>, below: Shape, at: &Range<usize>, report: &mut Report<'_>) {
-    if below != Shape::Folder {
-        let message = "`vm.share` shares folders, and there are devices or files below `vm`";
-        let hint = "leave it out, or put a file system or `directory` below `vm`";
-        keyed.refuse("share", message, hint, report);
-    } else if keyed.at("share").is_none() {
-        let message = "`vm` is on a folder, and no server shares it with the guests";
-        let hint = "put `file` between them, or add `vm.share = \"virtiofsd --socket-path={socket} --shared-dir={folder}\"`";
-        report.error(at.clone(), message, hint);
-    }
-}
-
-/// Reports virtual machines that cannot share the files or devices below equally.
-fn check_shares(
-    vm: &VmLayer,
-    lower: &Layer,
+/// Reports a layer that cannot be made in virtual machines, and virtual machines that share the wrong thing.
+fn check_vm(
+    kind: &str,
+    (keyed, at): (&Keyed<'_>, &Range<usize>),
+    layers: &[Layer],
     below: Shape,
-    keyed: &Keyed<'_>,
     report: &mut Report<'_>,
 ) {
-    let (count, what) = match below {
-        Shape::Files(count) => (count, "files"),
-        Shape::Devices(count) => (count, "devices"),
-        _ => return,
-    };
-    if !count.is_multiple_of(vm.guests) {
-        let what = if count == 1 {
-            &what[..what.len() - 1]
-        } else {
-            what
-        };
-        let kind = lower.kind();
-        let guests = vm.guests;
-        let message = format!("`vm.guests` is {guests}, and `{kind}` below gives {count} {what}");
-        keyed.refuse("guests", message, VmLayer::ONE_FOR_EACH, report);
+    let in_guest = layers.iter().any(|layer| matches!(layer, Layer::Vm(_)));
+    let refused = VmLayer::refused_above(kind).filter(|_| in_guest);
+    if let Some((message, hint)) = refused {
+        report.error(at.clone(), message, hint);
+    }
+    let share = keyed.at("share");
+    let fault = VmLayer::share_fault(share.is_some(), below).filter(|_| kind == "vm");
+    if let Some((message, hint)) = fault {
+        report.error(share.unwrap_or_else(|| at.clone()), message, hint);
     }
 }
 

@@ -182,12 +182,19 @@ fn virtual_machines_are_refused_with_all_faults_and_leave_the_layers_above_to_th
         faults(wrong, vec![delay], 3),
         [
             "`delay` cannot be made in a virtual machine",
-            "2 virtual machines cannot share 3 files or devices equally",
+            "`vm.guests` is 2, and `file` below gives 3 files",
             "qemu has no `aio=native` with `cache=writeback`",
             "`/dev/kvm` cannot be used",
             "there is no kernel for guests in `/var/cache/iodyno/kernel` or ``",
         ]
     );
+    let fuse = Layer::Fuse(FolderServer {
+        command: FolderServer::FUSE.to_owned(),
+        pinning: Pinning::default(),
+    });
+    let above = faults(VmLayer::default(), vec![fuse], 1);
+    let refused = "`fuse` cannot be made in a virtual machine";
+    assert!(above.iter().any(|fault| fault == refused), "{above:?}");
     let kernel = root.join("k");
     let modules = kernel.join("lib/modules/6.1");
     fs::create_dir_all(&modules).unwrap();
