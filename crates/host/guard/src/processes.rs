@@ -142,26 +142,26 @@ fn mapped(folder: &Path, process: u32, line: &str) -> Option<Opened> {
 /// This program in other processes, and the processes that started this one: they may have a file open on which
 /// iodyno works.
 #[derive(Debug, Default)]
-pub(crate) struct Family {
+pub(crate) struct OwnProcesses {
     program: Option<FileId>,
     ancestors: BTreeSet<u32>,
     /// The first process of this invocation.
     first: u32,
 }
 
-impl Family {
-    pub(crate) fn of(roots: &Roots) -> Family {
+impl OwnProcesses {
+    pub(crate) fn of(roots: &Roots) -> OwnProcesses {
         let own = own(roots);
         let ancestors = ancestors(roots, own);
-        let mut family = Family {
+        let mut processes = OwnProcesses {
             program: FileId::of(&roots.proc.join("self/exe")),
             ancestors: ancestors.iter().copied().collect(),
             first: own,
         };
         let mut outer = ancestors.into_iter().rev();
-        let outer = outer.find(|process| family.is_program(roots, *process));
-        family.first = outer.unwrap_or(own);
-        family
+        let outer = outer.find(|process| processes.is_program(roots, *process));
+        processes.first = outer.unwrap_or(own);
+        processes
     }
 
     /// Whether a process is not another user: it started this one, or is this program in the same invocation.

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use iodyno_host::block::DeviceNumber;
-use iodyno_model::Diagnostic;
 use iodyno_model::printable::shell_path;
+use iodyno_model::{Diagnostic, ordered};
 
 use crate::signatures::{self, Signature};
 
@@ -544,17 +544,6 @@ pub(crate) fn refused(request: &Request<'_>, pinned: &Pinned, findings: Vec<Reas
             _ => None,
         },
         intent: request.intent,
-        findings: dedup(findings),
+        findings: ordered::distinct(findings),
     }))
-}
-
-/// Removes duplicates and keeps the order.
-pub(crate) fn dedup(reasons: Vec<Reason>) -> Vec<Reason> {
-    let mut unique: Vec<Reason> = Vec::new();
-    for reason in reasons {
-        if !unique.contains(&reason) {
-            unique.push(reason);
-        }
-    }
-    unique
 }

@@ -13,7 +13,7 @@ use iodyno_host::{Roots, names, text};
 use crate::open::{FileId, Pinned};
 use crate::overlays::{Overlay, folder_below, is_same, state};
 use crate::paths::mount_id;
-use crate::processes::{Family, Opened, below, opened, own, serves};
+use crate::processes::{Opened, OwnProcesses, below, opened, own, serves};
 use crate::refusal::{Hold, Reason};
 
 #[derive(Debug)]
@@ -91,7 +91,7 @@ pub(crate) struct Survey {
     /// Those of this process, which may have inherited them.
     own: Vec<Opened>,
     locks: Vec<Lock>,
-    family: Family,
+    own_processes: OwnProcesses,
 }
 
 impl Survey {
@@ -113,7 +113,7 @@ impl Survey {
             opened,
             own,
             locks: locks::held(roots),
-            family: Family::of(roots),
+            own_processes: OwnProcesses::of(roots),
         }
     }
 
@@ -353,8 +353,8 @@ impl Survey {
         let counts = |process: u32, hold: Hold, file: &FileId| {
             // The clients of a server of the mount that a path is in have the file of the mount open.
             let served = || identities.first() == Some(file) && serves(roots, process);
-            match self.family.is_program(roots, process) {
-                _ if self.family.is_own(roots, process) => false,
+            match self.own_processes.is_program(roots, process) {
+                _ if self.own_processes.is_own(roots, process) => false,
                 true => !own_locks && (hold == Hold::Locked || served()),
                 false => true,
             }
@@ -413,7 +413,8 @@ impl Survey {
             |lock: &&Lock| mount.is_some_and(|mount| lock.is_on(mount.number, on.file.inode));
         let listed = self.locks.iter().filter(is_on).map(|lock| lock.process);
         let mut processes = process.into_iter().chain(listed);
-        self.locks_itself(on.file) || processes.any(|process| self.family.is_own(roots, process))
+        self.locks_itself(on.file)
+            || processes.any(|process| self.own_processes.is_own(roots, process))
     }
 
     /// Other processes that have one of these devices open for writing, mapped or locked.
@@ -424,7 +425,7 @@ impl Survey {
             let Some(device) = one.device.filter(|device| devices.contains(device)) else {
                 continue;
             };
-            if last != Some(one.process) && !self.family.is_own(roots, one.process) {
+            if last != Some(one.process) && !self.own_processes.is_own(roots, one.process) {
                 last = Some(one.process);
                 let name =
                     Block::find(roots, device).map_or(device.to_string(), |block| block.name);

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use iodyno_host::Roots;
 use iodyno_host::block::{Block, DeviceNumber};
+use iodyno_model::ordered;
 use rustix::fs::OFlags;
 
 use crate::open::{Pinned, PinnedKind};
 use crate::own_writes::Claim;
-use crate::refusal::{Reason, dedup};
+use crate::refusal::Reason;
 use crate::survey::Survey;
 
 /// How long, and at which interval, to check again for a user that may be temporary; sufficient on a busy host.
@@ -86,7 +87,7 @@ pub(crate) fn of(roots: &Roots, survey: &Survey, block: &Block) -> Vec<Reason> {
     walk.below(disk.as_ref().unwrap_or(block));
     let writers = survey.writers(roots, &walk.seen);
     walk.reasons.extend(writers);
-    dedup(walk.reasons)
+    ordered::distinct(walk.reasons)
 }
 
 /// Whether two partitions of a disk have blocks in common: one of a BSD or Sun label can be the whole disk.

@@ -177,7 +177,7 @@ pub(super) fn say(report: &mut Report, fault: Problem, place: Option<Place>) {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Substituted {
     text: String,
-    /// A value with its variables substituted.
+    /// Names of the variables that are not set.
     unset: Vec<String>,
     /// Whether a keyword became a number, so that arithmetic may follow.
     computed: bool,

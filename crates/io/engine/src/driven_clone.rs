@@ -8,7 +8,7 @@ use iodyno_sys::{Backend, Clock, OpKind};
 use crate::checks::Checks;
 use crate::counters::OpCounters;
 use crate::driver::{Driver, Parts};
-use crate::lifecycle::{CloneWork, Course, Steps, carry_out};
+use crate::lifecycle::{CloneWork, RunSummary, Steps, carry_out};
 use crate::outcome::{CloneOutcome, WorkerError};
 use crate::spec::{ClonePart, CloneSpec};
 use crate::stream::{CloneStream, Issue, ListStream, end_sync, sync_kind};
@@ -174,8 +174,8 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
         }
     }
 
-    fn outcome(mut self, course: Course) -> CloneOutcome {
-        let verify_reads = self.verify_reads(&course);
+    fn outcome(mut self, summary: RunSummary) -> CloneOutcome {
+        let verify_reads = self.verify_reads(&summary);
         let verifier = self.driver.verifier.as_ref();
         let dump_fault = verifier.and_then(|verifier| verifier.dump_fault());
         self.engine.fallbacks.extend(dump_fault.map(str::to_owned));
@@ -198,7 +198,7 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
             stuck: self.driver.stuck,
             written,
             stamp_window: (windows.percentile_ns(50.0), windows.percentile_ns(99.0)),
-            ..course.outcome(self.driver.depth, errors, self.engine)
+            ..summary.outcome(self.driver.depth, errors, self.engine)
         }
     }
 }
@@ -206,15 +206,15 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
 impl<B: Backend, C: Clock, S: CloneStream> DrivenClone<'_, B, C, S> {
     /// The reads that only verified, if there were any. As in fio, their runtime is that of all reads of the clone: the
     /// measured time, if it contained reads, plus the verify pass.
-    fn verify_reads(&mut self, course: &Course) -> Option<DirectionResult> {
+    fn verify_reads(&mut self, summary: &RunSummary) -> Option<DirectionResult> {
         let reads = self.driver.verify_reads.take()?;
         let blocks = self.spec.job.work.blocks();
-        let (start, end) = course.measured;
+        let (start, end) = summary.measured;
         let measured = match reads.in_time || blocks.is_some_and(|blocks| blocks.access.reads) {
             true => end - start,
             false => 0,
         };
-        let passes = course.steps.iter();
+        let passes = summary.steps.iter();
         let passes = passes.filter(|span| span.step == Step::VerifyPass);
         let pass: u64 = passes.map(|span| span.end - span.start).sum();
         reads.result(measured + pass)

@@ -27,8 +27,8 @@ use crate::shared::CloneShared;
 use crate::stream::{Issue, Next, OpStream};
 use crate::verify_reads::VerifyReads;
 
-/// The longest wait, ns: the longest delay of a stop request.
-const HEARING_NS: u64 = 100_000_000;
+/// The longest wait for completions, ns: the longest delay of a stop request.
+const MAX_STOP_DELAY_NS: u64 = 100_000_000;
 /// Number of first turns that do not wait for completions, so that their duration is that of submission.
 const PROBES: u32 = 4;
 /// The clock is read again after recording this many completions or more.
@@ -272,24 +272,24 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             if let Some(ended) = self.ended(now, until) {
                 return Ok(ended);
             }
-            let hearing = until.min(now + HEARING_NS);
+            let latest = until.min(now + MAX_STOP_DELAY_NS);
             let before = self.in_flight;
             let (min, deadline) = match self.fill(stream, now) {
-                Next::Op => (0, hearing),
+                Next::Op => (0, latest),
                 Next::WaitForCompletion if self.probes > 0 && self.in_flight > before => {
                     self.probes -= 1;
-                    (0, hearing)
+                    (0, latest)
                 }
-                Next::WaitForCompletion => (self.batches.complete_min.min(self.in_flight), hearing),
-                Next::WaitUntil(due) if self.in_flight > 0 => (1, due.min(hearing)),
+                Next::WaitForCompletion => (self.batches.complete_min.min(self.in_flight), latest),
+                Next::WaitUntil(due) if self.in_flight > 0 => (1, due.min(latest)),
                 Next::WaitUntil(due) => {
-                    self.clock.sleep_until(due.min(hearing));
+                    self.clock.sleep_until(due.min(latest));
                     now = self.clock.now();
                     continue;
                 }
                 Next::SpinUntil(due) => {
-                    self.clock.spin_until(due.min(hearing));
-                    (0, hearing)
+                    self.clock.spin_until(due.min(latest));
+                    (0, latest)
                 }
                 Next::Done(ended) => return Ok(ended),
             };
@@ -501,14 +501,14 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
     }
 
     #[inline(always)]
-    fn release<S: OpStream>(&mut self, stream: &mut S, slot: Slot, well: bool) {
+    fn release<S: OpStream>(&mut self, stream: &mut S, slot: Slot, succeeded: bool) {
         self.in_flight -= 1;
         self.seen.end(slot);
         match self.in_turn {
             true => self.free.push_front(slot),
             false => self.free.push_back(slot),
         }
-        stream.completed(slot, well);
+        stream.completed(slot, succeeded);
     }
 
     #[cold]
@@ -569,7 +569,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
                     break;
                 }
             }
-            self.turn(stream, counters, self.in_flight, now + HEARING_NS)?;
+            self.turn(stream, counters, self.in_flight, now + MAX_STOP_DELAY_NS)?;
         }
         Ok(())
     }

@@ -13,8 +13,8 @@ use crate::outcome::{CloneOutcome, StepSpan, WorkerError};
 use crate::shared::CloneShared;
 use crate::spec::OutputFiles;
 
-/// The longest wait for the start, ns: the longest delay of a stop request.
-const HEARING_NS: u64 = 50_000_000;
+/// The longest sleep before the start and between cycles of file operations, ns: the longest delay of a stop request.
+pub(crate) const MAX_STOP_DELAY_NS: u64 = 50_000_000;
 
 /// One kind of work. Instants are its clock's, ns.
 pub(crate) trait CloneWork {
@@ -48,12 +48,12 @@ pub(crate) trait CloneWork {
     /// Runs the end steps that apply after `ended`. Returns what ended the job, which can be an error of these steps.
     fn end_steps(&mut self, steps: &mut Steps<'_>, ended: EndedBy) -> EndedBy;
 
-    /// Its results, including those in `course`.
-    fn outcome(self, course: Course) -> CloneOutcome;
+    /// Its results, including those in `summary`.
+    fn outcome(self, summary: RunSummary) -> CloneOutcome;
 }
 
 /// The results that every kind of work has.
-pub(crate) struct Course {
+pub(crate) struct RunSummary {
     pub(crate) ended: EndedBy,
     pub(crate) broken: Option<WorkerError>,
     /// Start and end of the measured time.
@@ -64,7 +64,7 @@ pub(crate) struct Course {
     pub(crate) cpu: CpuUse,
 }
 
-impl Course {
+impl RunSummary {
     /// The outcome of a clone that verified nothing and did not get stuck.
     pub(crate) fn outcome(
         self,
@@ -137,7 +137,7 @@ impl Steps<'_> {
 fn wait_for_start(clock: &impl Clock, start: u64, shared: &CloneShared) -> u64 {
     let mut now = clock.now();
     while now < start && shared.stop_request() == StopRequest::No {
-        clock.sleep_until(start.min(now + HEARING_NS));
+        clock.sleep_until(start.min(now + MAX_STOP_DELAY_NS));
         now = clock.now();
     }
     now
@@ -157,7 +157,7 @@ pub(crate) fn carry_out<W: CloneWork>(
     };
     shared.gate.arrive(true);
     let Some(start) = shared.gate.wait() else {
-        return work.outcome(Course {
+        return work.outcome(RunSummary {
             ended: EndedBy::NotStarted,
             broken: None,
             measured: (0, 0),
@@ -222,7 +222,7 @@ pub(crate) fn carry_out<W: CloneWork>(
         steps.run_command(command, (&job.name, "postrun"), output);
     }
     shared.enter(None);
-    work.outcome(Course {
+    work.outcome(RunSummary {
         ended,
         broken: steps.broken,
         measured: (now, end),

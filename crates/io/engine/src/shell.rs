@@ -15,7 +15,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 /// The longest delay of a stop request, and the time between two reports of progress.
-const HEARING: Duration = Duration::from_millis(50);
+const MAX_STOP_DELAY: Duration = Duration::from_millis(50);
 /// Of each stream only the last bytes are kept, so that a command that prints without end uses no more memory.
 const KEPT: usize = 1 << 20;
 
@@ -199,7 +199,7 @@ impl Running {
 
     /// Reads its output until it has ended. `false`: it is to stop.
     fn watch(&mut self, stop: &mut dyn FnMut() -> bool) -> io::Result<bool> {
-        let wait = Timespec::try_from(HEARING).unwrap_or_default();
+        let wait = Timespec::try_from(MAX_STOP_DELAY).unwrap_or_default();
         loop {
             let pipes = self
                 .streams

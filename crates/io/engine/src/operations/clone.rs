@@ -15,7 +15,7 @@ use super::folder::Folder;
 use super::plan::Plan;
 use super::share_count;
 use crate::counters::OpCounters;
-use crate::lifecycle::{CloneWork, Course, Steps, carry_out};
+use crate::lifecycle::{CloneWork, RunSummary, Steps, carry_out};
 use crate::outcome::{CloneOutcome, WorkerError};
 use crate::placement::place;
 use crate::shared::CloneShared;
@@ -189,7 +189,7 @@ impl CloneWork for FileOperationsClone<'_> {
         ended
     }
 
-    fn outcome(self, course: Course) -> CloneOutcome {
+    fn outcome(self, summary: RunSummary) -> CloneOutcome {
         let mut depth = DepthUse::default();
         depth.level[0] = self.cycles.count();
         depth.turns = self.cycles.count();
@@ -202,7 +202,7 @@ impl CloneWork for FileOperationsClone<'_> {
         let command = self.cycles.folder.command.as_ref();
         let (command, used) = command.map(CommandStep::results).unzip();
         // Each call has its own timestamps, so no completion waits unseen.
-        let mut outcome = course.outcome(depth, self.cycles.errors.into_vec(), engine);
+        let mut outcome = summary.outcome(depth, self.cycles.errors.into_vec(), engine);
         outcome.cpu.add(&used.unwrap_or_default());
         outcome.command = command;
         outcome

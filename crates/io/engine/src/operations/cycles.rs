@@ -14,12 +14,11 @@ use super::plan::Plan;
 use crate::counters::{OpCounters, add};
 use crate::error_counts::{ErrorCounts, judge};
 use crate::in_flight::OpsInFlight;
+use crate::lifecycle::MAX_STOP_DELAY_NS;
 use crate::outcome::WorkerError;
 use crate::shared::CloneShared;
 use crate::stream::pacing::Schedule;
 
-/// Maximum wait, ns: the longest delay of a stop request.
-const HEARING_NS: u64 = 50_000_000;
 /// A separate seed for arrivals.
 const ARRIVALS: u64 = 0x94d0_49bb_1331_11eb;
 
@@ -125,8 +124,8 @@ impl<'a> Cycles<'a> {
             let intended = match self.due() {
                 Ok(intended) => intended,
                 Err(instant) => {
-                    let hearing = self.now + HEARING_NS;
-                    self.clock.sleep_until(instant.min(until).min(hearing));
+                    let latest = self.now + MAX_STOP_DELAY_NS;
+                    self.clock.sleep_until(instant.min(until).min(latest));
                     self.now = self.clock.now();
                     continue;
                 }
@@ -188,7 +187,7 @@ impl<'a> Cycles<'a> {
                 return Err((step.direction, Halt::StopRequested));
             }
             self.seen.begin(0, step.direction, (0, 0), self.now);
-            let done = self.folder.carry_out(step.deed, self.shared);
+            let done = self.folder.carry_out(step.action, self.shared);
             self.seen.end(0);
             let done = done.map_err(|halt| (step.direction, halt))?;
             let of = counters.of(step.direction);

@@ -20,9 +20,9 @@ pub(super) enum Which {
     Round { set: usize, cursor: usize },
 }
 
-/// The action of a step; see [`Action`].
+/// An [`Action`] with the files and lengths of its plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum ResolvedAction {
     Create,
     Open(Which),
     Close,
@@ -56,7 +56,7 @@ pub(super) enum Deed {
 /// A step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Planned {
-    pub(super) deed: Deed,
+    pub(super) action: ResolvedAction,
     pub(super) direction: Direction,
     pub(super) timed: bool,
 }
@@ -110,7 +110,7 @@ impl Plan {
         };
         for step in &operations.cycle {
             let planned = Planned {
-                deed: plan.deed(&step.action, &operations.sets),
+                action: plan.resolved(&step.action, &operations.sets),
                 direction: step.action.direction(),
                 timed: step.timed,
             };
@@ -119,14 +119,14 @@ impl Plan {
         Ok(plan)
     }
 
-    fn deed(&mut self, action: &Action, sets: &[FileSet]) -> Deed {
+    fn resolved(&mut self, action: &Action, sets: &[FileSet]) -> ResolvedAction {
         match action {
-            Action::Create => Deed::Create,
-            Action::Open { of } => Deed::Open(self.which(of, sets, false)),
-            Action::Close => Deed::Close,
+            Action::Create => ResolvedAction::Create,
+            Action::Open { of } => ResolvedAction::Open(self.which(of, sets, false)),
+            Action::Close => ResolvedAction::Close,
             Action::Write { bytes } => {
                 self.longest_write = self.longest_write.max(*bytes);
-                Deed::Write { bytes: *bytes }
+                ResolvedAction::Write { bytes: *bytes }
             }
             Action::Append {
                 bytes,
@@ -135,31 +135,31 @@ impl Plan {
             } => {
                 self.longest_write = self.longest_write.max(*bytes);
                 self.appended += 1;
-                Deed::Append {
+                ResolvedAction::Append {
                     slot: self.appended - 1,
                     bytes: *bytes,
                     new_file_at: *new_file_at,
                     keep: *keep,
                 }
             }
-            Action::Sync => Deed::Sync,
-            Action::SyncFolder => Deed::SyncFolder,
-            Action::Unlink { of } => Deed::Unlink(self.which(of, sets, true)),
-            Action::Rename { of } => Deed::Rename(self.which(of, sets, false)),
-            Action::Stat { of } => Deed::Stat(self.which(of, sets, false)),
-            Action::Statfs => Deed::Statfs,
+            Action::Sync => ResolvedAction::Sync,
+            Action::SyncFolder => ResolvedAction::SyncFolder,
+            Action::Unlink { of } => ResolvedAction::Unlink(self.which(of, sets, true)),
+            Action::Rename { of } => ResolvedAction::Rename(self.which(of, sets, false)),
+            Action::Stat { of } => ResolvedAction::Stat(self.which(of, sets, false)),
+            Action::Statfs => ResolvedAction::Statfs,
             Action::Mkdir => {
                 self.folders += 1;
-                Deed::Mkdir
+                ResolvedAction::Mkdir
             }
-            Action::Rmdir => Deed::Rmdir,
+            Action::Rmdir => ResolvedAction::Rmdir,
             Action::Readdir => {
                 self.reads_folder = true;
-                Deed::Readdir
+                ResolvedAction::Readdir
             }
-            Action::Truncate { length } => Deed::Truncate { length: *length },
-            Action::Fallocate { bytes } => Deed::Fallocate { bytes: *bytes },
-            Action::Run => Deed::Run,
+            Action::Truncate { length } => ResolvedAction::Truncate { length: *length },
+            Action::Fallocate { bytes } => ResolvedAction::Fallocate { bytes: *bytes },
+            Action::Run => ResolvedAction::Run,
         }
     }
 

@@ -14,7 +14,7 @@ use rustix::io::{Errno, Result as Call, pwrite, retry_on_intr};
 use super::command::NotRun;
 use super::content::{CHUNK, Contents};
 use super::folder::{About, CurrentFile, Failed, Folder, Halt, Open, closed};
-use super::plan::{Deed, Which};
+use super::plan::{ResolvedAction, Which};
 use crate::shared::CloneShared;
 
 const NEW: OFlags = OFlags::CREATE
@@ -82,37 +82,37 @@ impl Folder {
     /// # Errors
     /// The step was not completed.
     #[inline]
-    pub(super) fn carry_out(&mut self, deed: Deed, shared: &CloneShared) -> Step {
-        match deed {
-            Deed::Create => self.create(),
-            Deed::Open(which) => self.open(which),
-            Deed::Close => self.close(),
-            Deed::Write { bytes } => {
+    pub(super) fn carry_out(&mut self, action: ResolvedAction, shared: &CloneShared) -> Step {
+        match action {
+            ResolvedAction::Create => self.create(),
+            ResolvedAction::Open(which) => self.open(which),
+            ResolvedAction::Close => self.close(),
+            ResolvedAction::Write { bytes } => {
                 let (open, about, contents) = self.open_file()?;
                 write(open, about, contents, bytes, shared)
             }
-            Deed::Append {
+            ResolvedAction::Append {
                 slot,
                 bytes,
                 new_file_at,
                 keep,
             } => self.append(slot, bytes, (new_file_at, keep), shared),
-            Deed::Sync => {
+            ResolvedAction::Sync => {
                 let (open, about, _) = self.open_file()?;
                 Ok(call(about, || fsync(&open.descriptor))?.1)
             }
-            Deed::SyncFolder => Ok(call(About::Folder, || fsync(&self.descriptor))?.1),
-            Deed::Unlink(which) => self.unlink(which),
-            Deed::Rename(which) => self.rename(which),
-            Deed::Stat(which) => self.stat(which),
+            ResolvedAction::SyncFolder => Ok(call(About::Folder, || fsync(&self.descriptor))?.1),
+            ResolvedAction::Unlink(which) => self.unlink(which),
+            ResolvedAction::Rename(which) => self.rename(which),
+            ResolvedAction::Stat(which) => self.stat(which),
             // By the path, as programs do: a call on an open descriptor takes half the time.
-            Deed::Statfs => Ok(call(About::Folder, || statfs(self.c_path.as_c_str()))?.1),
-            Deed::Mkdir => self.mkdir(),
-            Deed::Rmdir => self.rmdir(),
-            Deed::Readdir => self.readdir(shared),
-            Deed::Truncate { length } => self.truncate(length),
-            Deed::Fallocate { bytes } => self.fallocate(bytes),
-            Deed::Run => self.run_command(shared),
+            ResolvedAction::Statfs => Ok(call(About::Folder, || statfs(self.c_path.as_c_str()))?.1),
+            ResolvedAction::Mkdir => self.mkdir(),
+            ResolvedAction::Rmdir => self.rmdir(),
+            ResolvedAction::Readdir => self.readdir(shared),
+            ResolvedAction::Truncate { length } => self.truncate(length),
+            ResolvedAction::Fallocate { bytes } => self.fallocate(bytes),
+            ResolvedAction::Run => self.run_command(shared),
         }
     }
 

@@ -111,11 +111,11 @@ impl Hazards {
         self.in_flight[slot as usize] = Some(*op);
     }
 
-    pub(super) fn completed(&mut self, slot: Slot, well: bool) {
+    pub(super) fn completed(&mut self, slot: Slot, succeeded: bool) {
         let Some(op) = self.in_flight[slot as usize].take() else {
             return;
         };
-        if op.kind != OpKind::Write || !well {
+        if op.kind != OpKind::Write || !succeeded {
             return;
         }
         if let Some(trims) = &mut self.trims {

@@ -478,12 +478,12 @@ impl JobStream {
     }
 
     /// Queues the ops that follow from a completed op.
-    fn follow(&mut self, slot: Slot, well: bool) {
+    fn follow(&mut self, slot: Slot, succeeded: bool) {
         if let Some(think) = &mut self.think {
             think.in_flight -= 1;
         }
         if let Some(hazards) = &mut self.hazards {
-            hazards.completed(slot, well);
+            hazards.completed(slot, succeeded);
         }
         if let Some(order) = &mut self.zone_order {
             order.completed(slot);
@@ -492,7 +492,7 @@ impl JobStream {
             .trims_in_flight
             .get_mut(slot as usize)
             .and_then(Option::take)
-            && well
+            && succeeded
         {
             self.trimmed.push(trim);
         }
@@ -621,9 +621,9 @@ impl OpStream for JobStream {
     }
 
     #[inline]
-    fn completed(&mut self, slot: Slot, well: bool) {
+    fn completed(&mut self, slot: Slot, succeeded: bool) {
         if !self.plain {
-            self.follow(slot, well);
+            self.follow(slot, succeeded);
         }
     }
 }

@@ -86,8 +86,8 @@ pub trait OpStream {
     /// issued under `slot`. After a result other than `Op`, asking again changes nothing.
     fn next(&mut self, now: u64, slot: Slot, place: &mut Issue) -> Next;
 
-    /// Reports that the op under `slot` completed; `well`: without an error.
-    fn completed(&mut self, slot: Slot, well: bool);
+    /// Reports that the op under `slot` completed; `succeeded`: without an error.
+    fn completed(&mut self, slot: Slot, succeeded: bool);
 }
 
 /// The stream of one clone, with the steps of its job.

@@ -349,16 +349,16 @@ impl OpStream for SharedStream {
     }
 
     #[inline]
-    fn completed(&mut self, slot: Slot, well: bool) {
+    fn completed(&mut self, slot: Slot, succeeded: bool) {
         let Some(flying) = self.flying[slot as usize].take() else {
             return;
         };
         if flying.kind == OpKind::Write {
             self.writing -= 1;
             if let Source::Filling(filling) = &mut self.source {
-                return filling.written(&self.state, slot, well);
+                return filling.written(&self.state, slot, succeeded);
             }
-            if self.fsync_all && well {
+            if self.fsync_all && succeeded {
                 self.owed.push(flying.file);
             }
         }

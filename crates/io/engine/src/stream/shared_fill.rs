@@ -38,9 +38,9 @@ impl Filling {
     }
 
     /// Records that the piece of a slot was written. A file whose write failed is not filled further.
-    pub(super) fn written(&mut self, state: &SharedFilesState, slot: Slot, well: bool) {
+    pub(super) fn written(&mut self, state: &SharedFilesState, slot: Slot, succeeded: bool) {
         if let Some((file, end)) = self.busy[slot as usize].take()
-            && well
+            && succeeded
             && end < state.geometry().file_size()
         {
             self.idle.push((file, end));
