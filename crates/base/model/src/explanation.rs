@@ -464,6 +464,9 @@ pub struct ExplainedFamily {
     pub stack: Option<Stack>,
     /// The part that makes most of the difference in most members, with their number.
     pub most: Option<(TimePart, usize)>,
+    /// Otherwise the part of [`Self::stack`] that differs most in the direction of the whole, with its difference, ns;
+    /// `None` if no part differs.
+    pub largest: Option<(TimePart, f64)>,
     /// The causes that all these members have.
     pub causes: Vec<Cause>,
 }

@@ -41,9 +41,12 @@ pub(super) fn families(
             let (members, trials): (Vec<&Explained>, Vec<&Option<Sides>>) = members.unzip();
             let trials: Option<Vec<&Sides>> = trials.into_iter().map(Option::as_ref).collect();
             let (most, causes) = common(&members);
+            let stack = trials.and_then(|trials| together(&trials));
+            let largest = stack.as_ref().filter(|_| most.is_none() && of.decided());
             found.push(ExplainedFamily {
                 members: members.iter().map(|it| it.of.row.clone()).collect(),
-                stack: trials.and_then(|trials| together(&trials)),
+                largest: largest.and_then(largest_part),
+                stack,
                 most,
                 causes,
                 of,
@@ -73,6 +76,15 @@ fn common(members: &[&Explained]) -> (Option<(TimePart, usize)>, Vec<Cause>) {
         common.retain(|cause| own.iter().any(|it| is_same(it, cause)));
     }
     (Some((key.0, like(key).count())), common)
+}
+
+/// The part that differs most in the direction of the whole, with its difference, ns.
+fn largest_part(stack: &Stack) -> Option<(TimePart, f64)> {
+    let whole = stack.whole.difference.value;
+    let parts = stack.parts.iter().filter(|(_, it)| it.differs());
+    let parts = parts.map(|(part, it)| (*part, it.difference.value));
+    let parts = parts.filter(|(_, by)| by * whole > 0.0);
+    parts.max_by(|(_, one), (_, other)| one.abs().total_cmp(&other.abs()))
 }
 
 /// The geometric mean of the members' times of an op in each round, like the ratio of a family, with the mean shares of

@@ -1008,6 +1008,7 @@ fn a_family_has_the_part_of_most_members_and_their_times_together() {
         (&["f".to_owned()][..], 3)
     );
     assert_eq!(family.most, Some((TimePart::Device, 2)));
+    assert_eq!(family.largest, None);
     let stack = family.stack.as_ref().unwrap();
     adds_up(stack);
     // Geometric means, like the ratio of the family: 100 µs of each member, and 260, 200 and 260 µs.
@@ -1025,6 +1026,28 @@ fn a_family_has_the_part_of_most_members_and_their_times_together() {
         "{share}"
     );
     assert!(found.comparisons.iter().all(|it| family.has(it)));
+}
+
+#[test]
+fn a_family_without_a_common_part_has_the_largest_of_its_times_together() {
+    let (cpu, device) = (reads().taking(200_000.0), slow_device());
+    let (mut trials, mut costs) = (Vec::new(), Vec::new());
+    for (name, slow) in [("one", &cpu), ("two", &device)] {
+        let (mut own, own_costs) = sides(&reads(), slow);
+        for trial in &mut own {
+            let dimensions = &mut trial.dimensions;
+            dimensions.insert(Observation::WORKLOAD.to_owned(), name.to_owned());
+            dimensions.insert(Observation::FAMILY.to_owned(), "f".to_owned());
+        }
+        trials.extend(own);
+        costs.extend(own_costs);
+    }
+    let found = explain("test", &trials, &costs, &Question::default()).unwrap();
+    let family = &found.families[0];
+    assert_eq!(family.most, None);
+    let (part, by) = family.largest.unwrap();
+    assert_eq!(part, TimePart::Device);
+    assert!(by > 0.0, "{by}");
 }
 
 #[test]

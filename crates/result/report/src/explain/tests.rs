@@ -454,6 +454,7 @@ fn family() -> Explanation {
         members: all.comparisons.iter().map(|it| it.of.row.clone()).collect(),
         stack: Some(slow_device().stacks.remove(0)),
         most: Some((TimePart::Device, 2)),
+        largest: None,
         causes: vec![fact("delay.read", "none", "3.00 ms")],
     }];
     all
@@ -469,6 +470,13 @@ fn a_family_has_one_section_with_its_members() {
     for member in ["one", "two", "three"] {
         assert!(text.contains(&format!("\n{member} ")), "{text}");
     }
+    let mut without = family();
+    (without.families[0].most, without.families[0].largest) =
+        (None, Some((TimePart::Device, 128_000.0)));
+    let sentence_without =
+        "; over all workloads, the time of an op differs most at the device (+128 µs)";
+    let text_without = super::text(&without, style(200));
+    assert!(text_without.contains(sentence_without), "{text_without}");
     let why = reasons(&family(), style(400));
     assert_eq!(why, format!("why: psync: {sentence}\n"));
     let document: serde_json::Value = serde_json::from_str(&json(&family())).unwrap();

@@ -287,9 +287,14 @@ pub(super) fn of_family(family: &ExplainedFamily) -> String {
     };
     let (candidate, ratio) = (&family.of.columns.1, significant(ratio.value));
     let speed = format!("{undecided}{candidate} is {ratio}× (geometric mean)");
-    match family.most {
-        None => format!("{speed}; its workloads have no part of their time in common that differs"),
-        Some((part, count)) => format!(
+    match (family.most, family.largest) {
+        (None, None) => format!("{speed}; no part of the time differs in several workloads"),
+        (None, Some((part, by))) => format!(
+            "{speed}; over all workloads, the time of an op differs most {} ({})",
+            part.place(),
+            signed(by, SeriesUnit::Nanos)
+        ),
+        (Some((part, count)), _) => format!(
             "{speed}; in {count} of {} the difference is mostly {}{}",
             counted(family.members.len() as u64, "workload"),
             part.place(),
