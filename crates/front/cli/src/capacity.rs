@@ -22,7 +22,7 @@ pub(crate) fn too_large(
     let mut warnings = Vec::new();
     for (configuration, capacity) in made {
         for workload in workloads {
-            let here = workload.only.is_empty() || workload.only.contains(&configuration.name);
+            let here = workload.runs_on(configuration, configurations);
             let on_devices = configuration.provision().is_some_and(gives_devices);
             let needed = needed(workload, on_devices);
             if here && needed > capacity.bytes {

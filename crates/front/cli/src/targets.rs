@@ -136,9 +136,8 @@ pub(crate) fn node_paths(
     workloads: &[Workload],
 ) -> Vec<NodePath> {
     let paths = configurations.iter().filter_map(|configuration| {
-        let own = workloads.iter().filter(|workload| {
-            workload.only.is_empty() || workload.only.contains(&configuration.name)
-        });
+        let own = workloads.iter();
+        let own = own.filter(|workload| workload.runs_on(configuration, configurations));
         let own: Vec<&Workload> = own.collect();
         let nodes = match configuration.nodes.is_empty() {
             false => configuration.nodes.clone(),
@@ -204,5 +203,13 @@ mod tests {
         assert_eq!(on(&of_a, "b"), Vec::<String>::new());
         let of_b_too = [workload(&["a"], &[]), workload(&["b"], &["own"])];
         assert_eq!(on(&of_b_too, "b"), Vec::<String>::new());
+        // A repeated baseline is where the baseline is.
+        let again = Configuration {
+            again: true,
+            ..configuration("all (again)", &[])
+        };
+        let repeated = [configuration("all", &[]), again];
+        let paths = node_paths(&repeated, &[workload(&["a"], &["all"])]);
+        assert!(paths.iter().all(|path| !path.is_on("b")), "{paths:?}");
     }
 }

@@ -128,7 +128,7 @@ impl Nodes {
             return;
         }
         for configuration in configurations {
-            let runs = workload.only.is_empty() || workload.only.contains(&configuration.name);
+            let runs = workload.runs_on(configuration, configurations);
             let nodes = nodes_of(&self.planned, configuration, workload);
             let with_fio = |place: &&usize| {
                 matches!(self.planned[**place].at.parse(), Ok(NodeAddress::Fio(_)))

@@ -462,7 +462,7 @@ pub(crate) fn check_passthrough(
     if !workload.jobs.iter().any(passes) {
         return;
     }
-    let runs = |it: &&Configuration| workload.only.is_empty() || workload.only.contains(&it.name);
+    let runs = |it: &&Configuration| workload.runs_on(it, configurations);
     for configuration in configurations.iter().filter(runs) {
         let Some(provision) = configuration.provision() else {
             continue;
@@ -491,7 +491,7 @@ pub(crate) fn check_clients(
     configurations: &[Configuration],
     report: &mut Report<'_>,
 ) {
-    let runs = |it: &&Configuration| workload.only.is_empty() || workload.only.contains(&it.name);
+    let runs = |it: &&Configuration| workload.runs_on(it, configurations);
     for configuration in configurations.iter().filter(runs) {
         let Some(engine) = configuration.provision().and_then(|it| it.client_engine()) else {
             continue;

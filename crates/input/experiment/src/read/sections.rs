@@ -286,7 +286,7 @@ impl File<'_, '_, '_> {
             let has_snapshots = configuration
                 .provision()
                 .is_some_and(Provision::has_snapshots);
-            let runs = workload.only.is_empty() || workload.only.contains(&configuration.name);
+            let runs = workload.runs_on(configuration, configurations);
             if runs && !has_snapshots {
                 let message = format!("the target of `{}` has no snapshots", configuration.name);
                 let hint = "`files = \"rollback\"` needs `zfs` or `btrfs` as the top layer";
