@@ -132,7 +132,7 @@ pub trait StorageNode: Sync {
         &self,
         _request: &ProvisionRequest,
         _stop: &StopFlag,
-        _told: &mut dyn FnMut(&str),
+        _progress: &mut dyn FnMut(&str),
     ) -> Result<Provisioned, Vec<Diagnostic>> {
         Err(makes_nothing())
     }
@@ -152,7 +152,7 @@ pub trait StorageNode: Sync {
         _token: &str,
         change: StorageChange,
         _stop: &StopFlag,
-        _told: &mut dyn FnMut(&str),
+        _progress: &mut dyn FnMut(&str),
     ) -> Result<(), Vec<Diagnostic>> {
         match change {
             StorageChange::Snapshot | StorageChange::RollBack => Err(makes_nothing()),
@@ -167,7 +167,7 @@ pub trait StorageNode: Sync {
         &self,
         tokens: &[String],
         _stop: &StopFlag,
-        _told: &mut dyn FnMut(&str),
+        _progress: &mut dyn FnMut(&str),
     ) -> Vec<TornDown> {
         tokens.iter().map(|_| TornDown::default()).collect()
     }
@@ -181,7 +181,7 @@ pub trait StorageNode: Sync {
         &self,
         _dry_run: bool,
         _stop: &StopFlag,
-        _told: &mut dyn FnMut(&str),
+        _progress: &mut dyn FnMut(&str),
     ) -> Result<Cleaned, Vec<Diagnostic>> {
         Ok(Cleaned::default())
     }
