@@ -290,8 +290,7 @@ mod tests {
     use iodyno_host::Roots;
 
     use super::*;
-    use crate::files::requirements::{Ops, Wanted};
-    use crate::resolve::resolved::FileKind;
+    use crate::files::requirements::Wanted;
 
     const MIB: u64 = 1 << 20;
 
@@ -306,23 +305,12 @@ mod tests {
         };
         let wanted = Wanted {
             path: path.to_owned(),
-            kind: FileKind::Regular,
             existing: Some(looked_at),
-            job: 0,
             intent: Intent::WRITE,
-            ops: Ops::default(),
             named: true,
             fill_to,
-            sealed: 0,
-            reserve_to: 0,
-            grows_to: 0,
             fallocate: Fallocate::None,
-            fsync: false,
-            fsync_on_close: false,
-            invalidate: false,
-            pre_read: false,
-            unlink: false,
-            writes: Vec::new(),
+            ..Wanted::default()
         };
         let admitted = Guard::new(Roots::host()).admit(&request).unwrap();
         TrialFile::new(wanted, admitted)

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use iodyno_guard::Intent;
 use iodyno_model::{Blocks, EngineKind, Fallocate, Job, Target, Work};
 
-use crate::resolve::resolved::{FileKind, FileUse, Resolved};
+use crate::resolve::resolved::{FileKind, FileUse, Resolved, ResolvedFile};
 
 /// A file or device of the trial.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) path: PathBuf,
     pub(crate) kind: FileKind,
@@ -84,6 +84,39 @@ impl Wanted {
             .max(reserved)
             .max(self.grows_to)
             .saturating_sub(self.existing.unwrap_or(0))
+    }
+
+    /// Adds the demand of one more job, on its region of the file.
+    fn add(&mut self, demand: &Demand, file: &ResolvedFile) {
+        self.named |= demand.named;
+        self.intent.read |= demand.intent.read;
+        self.ops = self.ops.and(demand.ops);
+        self.intent.write |= demand.intent.write;
+        self.intent.trim |= demand.intent.trim;
+        self.grows_to = self.grows_to.max(demand.grows_to);
+        self.invalidate |= demand.invalidate;
+        self.pre_read |= demand.pre_read;
+        self.fsync_on_close |= demand.fsync_on_close && self.intent.changes();
+        if file.kind != FileKind::Regular {
+            return;
+        }
+        self.unlink |= demand.unlink;
+        self.intent.remove |= demand.unlink;
+        self.fsync |= demand.fsync;
+        if demand.data {
+            self.fill_to = self.fill_to.max(file.end());
+            self.sealed = self.sealed.max(demand.sealed);
+        }
+        if demand.space || demand.data {
+            if self.fallocate == Fallocate::None {
+                self.fallocate = demand.fallocate;
+            }
+            if self.fallocate != Fallocate::None {
+                self.reserve_to = self.reserve_to.max(file.end());
+            }
+        }
+        // Creating a file or laying it out is a write.
+        self.intent.write |= file.existing.is_none() || !self.ready();
     }
 
     /// Whether it exists and is long enough, or needs no layout.
@@ -249,33 +282,17 @@ fn files(
                     kind: file.kind,
                     existing: file.existing,
                     job: clone.job as usize,
-                    intent: Intent::default(),
-                    ops: Ops::default(),
-                    named: false,
-                    fill_to: 0,
-                    sealed: 0,
-                    reserve_to: 0,
-                    grows_to: 0,
+                    // The jobs choose.
                     fallocate: Fallocate::None,
-                    fsync: false,
-                    fsync_on_close: false,
-                    invalidate: false,
-                    pre_read: false,
-                    unlink: false,
-                    writes: Vec::new(),
+                    ..Wanted::default()
                 });
                 all.len() - 1
             });
             let wanted = &mut all[index];
-            wanted.named |= demand.named
-                || matches!(target, Target::Path(path) if *path == file.path)
-                // A job without `filename=` can be named after its device. If a link at a generated name leads
-                // elsewhere, the guard refuses it.
+            // A job without `filename=` can be named after its device. If a link at a generated name leads elsewhere,
+            // the guard refuses it.
+            wanted.named |= matches!(target, Target::Path(path) if *path == file.path)
                 || file.path == Path::new(&job.name);
-            wanted.intent.read |= demand.intent.read;
-            wanted.ops = wanted.ops.and(demand.ops);
-            wanted.intent.write |= demand.intent.write;
-            wanted.intent.trim |= demand.intent.trim;
             if demand.intent.changes() {
                 wanted.writes.push(match clone.replay {
                     None => file.base..file.end(),
@@ -283,29 +300,7 @@ fn files(
                     Some(_) => 0..u64::MAX,
                 });
             }
-            wanted.grows_to = wanted.grows_to.max(demand.grows_to);
-            wanted.invalidate |= demand.invalidate;
-            wanted.pre_read |= demand.pre_read;
-            wanted.fsync_on_close |= demand.fsync_on_close && wanted.intent.changes();
-            if file.kind == FileKind::Regular {
-                wanted.unlink |= demand.unlink;
-                wanted.intent.remove |= demand.unlink;
-                wanted.fsync |= demand.fsync;
-                if demand.data {
-                    wanted.fill_to = wanted.fill_to.max(file.end());
-                    wanted.sealed = wanted.sealed.max(demand.sealed);
-                }
-                if demand.space || demand.data {
-                    if wanted.fallocate == Fallocate::None {
-                        wanted.fallocate = demand.fallocate;
-                    }
-                    if wanted.fallocate != Fallocate::None {
-                        wanted.reserve_to = wanted.reserve_to.max(file.end());
-                    }
-                }
-                // Creating a file or laying it out is a write.
-                wanted.intent.write |= file.existing.is_none() || !wanted.ready();
-            }
+            wanted.add(&demand, file);
         }
     }
     all
@@ -314,7 +309,7 @@ fn files(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resolve::resolved::{ResolvedClone, ResolvedFile};
+    use crate::resolve::resolved::ResolvedClone;
     use crate::samples::{access, job};
     use iodyno_model::Direction::{Read, Trim, Write};
     use iodyno_model::{Direction, Engine, Files, Verify};

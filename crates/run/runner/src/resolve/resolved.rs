@@ -6,9 +6,10 @@ use std::sync::Arc;
 use iodyno_engine::trace::Trace;
 
 /// The kind of a clone's file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file, existing or to be created.
+    #[default]
     Regular,
     /// A block device, or an export of an NBD server.
     Device,
