@@ -12,6 +12,11 @@ pub(crate) fn wall() -> u64 {
     read(ClockId::Realtime)
 }
 
+/// The wall clock `since_ns` ago, ms since 1970.
+pub(crate) fn unix_ms_before(since_ns: u64) -> u64 {
+    wall().saturating_sub(since_ns) / 1_000_000
+}
+
 /// CPU time of all threads of this process, ns.
 pub(crate) fn cpu() -> u64 {
     read(ClockId::ProcessCPUTime)

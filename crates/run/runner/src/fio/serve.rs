@@ -525,7 +525,7 @@ impl Session<'_> {
         }
         self.send("go");
         let since_ns = clock::now().saturating_sub(instant_ns);
-        let unix_ms = clock::wall().saturating_sub(since_ns) / 1_000_000;
+        let unix_ms = clock::unix_ms_before(since_ns);
         self.messages.event(Event::Started { unix_ms });
         unix_ms
     }

@@ -262,7 +262,7 @@ impl<'a> Trial<'a> {
         let orders = self.scheduler.start(origin);
         self.execute(orders, origin);
         let since_ns = self.timeline.now().saturating_sub(origin);
-        let unix_ms = clock::wall().saturating_sub(since_ns) / 1_000_000;
+        let unix_ms = clock::unix_ms_before(since_ns);
         self.start_unix_ms = unix_ms;
         self.messages.event(Event::Started { unix_ms });
         let mut stopped: Option<(StopRequest, u64)> = None;
