@@ -187,7 +187,7 @@ mod tests {
         );
         assert_eq!(names[..2], ["y", "make -j4 all"]);
         assert_eq!(names[2], long.to_owned() + " a");
-        assert_eq!(names[3], "make -C /usr/src/lin…dules aaa headers");
-        assert_eq!(names[4], "make -C /usr/src/lin…dules bbb headers");
+        assert_eq!(names[3], "make -C /usr/src/lin…modules aaa headers");
+        assert_eq!(names[4], "make -C /usr/src/lin…modules bbb headers");
     }
 }
