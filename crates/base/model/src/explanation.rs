@@ -366,6 +366,18 @@ pub struct Reasons {
     pub causes: Vec<Cause>,
 }
 
+impl Reasons {
+    /// Whether the mean time of an op changed against the compared figure: a percentile, a step of a cycle or a
+    /// completion with its drain can do so.
+    pub fn contradict(&self, of: &ComparedSides) -> bool {
+        let rate = matches!(of.metric.unit, Unit::OpsPerSecond | Unit::BytesPerSecond);
+        let (one, other) = self.time.sides;
+        // Ratios are those of speed.
+        let opposite = |ratio: f64| ratio.ln() * (one / other).ln() < 0.0;
+        !rate && of.ratio.is_some_and(|ratio| opposite(ratio.value))
+    }
+}
+
 /// What limits the rate of repeated trials.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit {

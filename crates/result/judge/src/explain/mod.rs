@@ -259,7 +259,8 @@ fn decide(
     facts: &[Difference],
     series: &[(&Series, Quantity)],
 ) {
-    let Some(ratio) = of.ratio.filter(|_| of.decided()) else {
+    let contradicted = reasons.contradict(of);
+    let Some(ratio) = of.ratio.filter(|_| of.decided() && !contradicted) else {
         return;
     };
     let ratio = ratio.value.ln();

@@ -253,6 +253,18 @@ fn a_busy_worker_is_the_limit() {
 }
 
 #[test]
+fn a_time_that_changed_against_the_figure_does_not_explain_it() {
+    let mut it = explained(4.87, slow_device());
+    for name in [Metric::COMPLETION, "op.mean"] {
+        it.of.metric = Metric::time(name);
+        let expected = format!(
+            "zfs <b> is 4.87× by {name}, and not by the mean time of an op, which is 2.6 × as long (100 → 260 µs)"
+        );
+        assert_eq!(headline(&it), expected);
+    }
+}
+
+#[test]
 fn a_given_rate_and_a_latency_leave_only_the_time_of_an_op() {
     let mut open = slow_device();
     open.rate_given = true;

@@ -71,6 +71,17 @@ pub fn headline(explained: &Explained) -> String {
         };
     }
     let speed = format!("{} is {}×", of.columns.1, significant(ratio));
+    if reasons.contradict(of) {
+        let is = changed(&reasons.time).map_or("hardly differs".to_owned(), |(_, words)| {
+            format!("is {words}")
+        });
+        return format!(
+            "{speed} by {}, and not by the mean time of {}, which {is} ({})",
+            of.metric.name,
+            the_op(reasons),
+            arrow(&reasons.time)
+        );
+    }
     let text = match rate_counts(of, reasons) {
         true => {
             let average = on_average(of, reasons, ratio);
@@ -116,6 +127,14 @@ fn trials(explained: &Explained) -> String {
 /// Whether the compared figure follows from ops in flight and the time of an op.
 fn rate_counts(of: &ComparedSides, reasons: &Reasons) -> bool {
     !reasons.rate_given && !of.by_latency()
+}
+
+/// `an op`, or `a cycle` of file operations with all its steps.
+fn the_op(reasons: &Reasons) -> &'static str {
+    match reasons.stacks.iter().any(|it| it.of == StackOf::Cycle) {
+        true => "a whole cycle",
+        false => "an op",
+    }
 }
 
 /// Little's law: `15.3 ops in flight instead of 0.99, each taking 5.6 × as long (24.3 → 136 µs)`.
