@@ -270,11 +270,14 @@ pub(crate) fn joined(words: impl IntoIterator<Item = String>) -> String {
     words.into_iter().collect::<Vec<_>>().join(" ")
 }
 
+/// A trace that is replayed: it is also read before the trial, by another thread.
+const TRACE: &str = "trace";
+
 /// The thread that opens the files first.
 fn main_thread(run: &Run) -> Option<u32> {
     let mut calls = run.calls.iter();
     calls
-        .find(|call| call.file.is_some())
+        .find(|call| call.file.as_deref().is_some_and(|file| file != TRACE))
         .map(|call| call.thread)
 }
 
@@ -289,7 +292,8 @@ fn on_files(run: &Run) -> impl Iterator<Item = &Call> {
         let name = call.arguments.get(1).map_or("", |it| it.trim_matches('"'));
         !(name.is_empty() || name.starts_with('/') || name.starts_with(FOLDER))
     };
-    let calls = run.calls.iter().filter(|call| call.file.is_some());
+    let calls = run.calls.iter();
+    let calls = calls.filter(|call| call.file.as_deref().is_some_and(|file| file != TRACE));
     calls.filter(move |call| match call.name.starts_with("open") {
         true => call.arguments.iter().any(|it| it.contains("O_CREAT")),
         // Those of a file by its name within a folder.

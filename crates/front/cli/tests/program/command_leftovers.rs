@@ -35,7 +35,8 @@ fn a_background_process_is_killed_and_a_daemon_is_named() {
     assert!(!alive(pid));
     home.iodyno(&["show", "last"])
         .succeeds()
-        .prints(&format!("were killed: {} (`sleep`)", pid.as_raw_nonzero()));
+        // It may not be called `sleep` yet.
+        .prints(&format!("were killed: {} (`", pid.as_raw_nonzero()));
     // It still runs for `cleanup`.
     let to_clean_up = "kill -0 $(cat ../../background) && touch ../../ran";
     run(
@@ -52,7 +53,7 @@ fn a_background_process_is_killed_and_a_daemon_is_named() {
     assert!(alive(pid));
     home.iodyno(&["show", "last"])
         .succeeds()
-        .prints(&format!("still run: {} (`sleep`)", pid.as_raw_nonzero()));
+        .prints(&format!("still run: {} (`", pid.as_raw_nonzero()));
     kill_process(pid, Signal::KILL).unwrap();
 }
 
