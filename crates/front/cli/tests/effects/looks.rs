@@ -273,12 +273,15 @@ pub(crate) fn joined(words: impl IntoIterator<Item = String>) -> String {
 /// A trace that is replayed: it is also read before the trial, by another thread.
 const TRACE: &str = "trace";
 
-/// The thread that opens the files first.
+/// The thread that opens the files first, not only to identify them.
 fn main_thread(run: &Run) -> Option<u32> {
     let mut calls = run.calls.iter();
-    calls
-        .find(|call| call.file.as_deref().is_some_and(|file| file != TRACE))
-        .map(|call| call.thread)
+    let opens = |call: &Call| {
+        let file = call.file.as_deref().is_some_and(|file| file != TRACE);
+        let path = call.arguments.iter().any(|it| it.contains("O_PATH"));
+        file && call.name.starts_with("open") && !path
+    };
+    calls.find(|call| opens(call)).map(|call| call.thread)
 }
 
 fn of_workers(run: &Run) -> impl Iterator<Item = &Call> {
