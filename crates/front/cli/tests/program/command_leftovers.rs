@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use iodyno_model::printable::shell_path;
 use iodyno_testing::{Mounted, is_root, skip};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -112,12 +113,15 @@ fn what_is_mounted_in_the_folder_survives_and_is_to_be_unmounted_first() {
     run(&home, command, &["--rounds", "1"]);
     assert!(precious.join("data").exists());
     let folder = std::fs::read_to_string(home.work().join("folder")).unwrap();
-    let (job, name) = (folder.trim(), "m");
-    let trial = Path::new(job).parent().unwrap().display();
-    let advice = format!("umount {job}/{name} && rm -r {trial}");
+    let job = Path::new(folder.trim());
+    let (mount, trial) = (
+        shell_path(&job.join("m")),
+        shell_path(job.parent().unwrap()),
+    );
+    let advice = format!("umount {mount} && rm -r {trial}");
     home.iodyno(&["show", "last"]).succeeds().prints(&advice);
     // The next run gives the same advice.
     run(&home, "true", &["--rounds", "1"]);
     home.iodyno(&["show", "last"]).succeeds().prints(&advice);
-    iodyno_testing::run(&["umount", &format!("{job}/{name}")]).unwrap();
+    iodyno_testing::run(&["umount".as_ref(), job.join("m").as_os_str()]).unwrap();
 }

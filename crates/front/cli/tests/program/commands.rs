@@ -1,5 +1,7 @@
 //! Commands as workloads: their time, their output, and what surrounds them.
 
+use iodyno_model::printable::shell_path;
+
 use crate::harness::{Done, Home, alive, wait_for};
 
 fn run(home: &Home, experiment: &str, further: &[&str]) -> Done {
@@ -305,7 +307,7 @@ fn a_script_of_the_working_folder_is_named_with_its_absolute_path() {
     let home = Home::new();
     home.file("bench.sh", "true\n");
     let path = home.work().join("bench.sh");
-    let hint = format!("write the absolute path `{}`", path.display());
+    let hint = format!("write the absolute path `{}`", shell_path(&path));
     // Paths of a line are wrapped.
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let failed = home.iodyno(&["run", "--command", "./bench.sh"]).exits(4);
