@@ -70,7 +70,7 @@ fn main() -> ExitCode {
                 message +=
                     "\nA resumed run keeps its settings: leave the flag out, or start a new run.\n";
             } else if safe_text(&message, false) == message {
-                // A closed pipe is no reason to fail.
+                // The reader may have closed the pipe.
                 let _ = error.print();
                 return match error.use_stderr() {
                     true => Exit::BadInput.into(),

@@ -328,7 +328,7 @@ const ZFS: &[Key] = &[
     key("copies", PROPERTY, "Property of the dataset or volume."),
     key("xattr", PROPERTY, "Property of the dataset."),
     key("volume", Kind::Size(1), "Use a volume of this size.").default("a dataset"),
-    key("count", Kind::Count(1, 64), "Number of volumes, clones of a volume, or copies, each of which has a dataset of its own.").default("the number that the layers above need; one dataset"),
+    key("count", Kind::Count(1, 64), "Number of volumes, clones or copies. Each copy is in its own dataset.").default("the number that the layers above need; one dataset"),
     key("origin", Kind::Words(&["new", "clone", "copy"]), "A new dataset or volume, a clone of its snapshot, or a copy of a clone (`dd`).").default("`\"new\"`"),
     PINNING[0], PINNING[1],
 ];

@@ -88,7 +88,8 @@ impl VmLayer {
         self.boot_timeout_ns.map_or(usual, Duration::from_nanos)
     }
 
-    const ONE_FOR_EACH: &'static str = "put a layer that makes one for each guest directly below `vm`: `file`, `loop on file`, `zram`, or `zfs` with `volume` or `origin = \"copy\"`";
+    const ONE_FOR_EACH: &'static str = "put a layer that makes one for each guest directly below `vm`: \
+        `file`, `loop on file`, `zram`, or `zfs` with `volume` or `origin = \"copy\"`";
 
     /// Why a layer of this kind cannot be made in virtual machines, and the remedy; `None`: it can.
     pub fn refused_above(kind: &str) -> Option<(String, &'static str)> {
@@ -109,7 +110,8 @@ impl VmLayer {
         match (shared, below) {
             (false, Shape::Folder) => Some((
                 "`vm` is on a folder, and no server shares it with the guests",
-                "put `file` between them, or add `vm.share = \"virtiofsd --socket-path={socket} --shared-dir={folder}\"`",
+                "put `file` between them, or add \
+                 `vm.share = \"virtiofsd --socket-path={socket} --shared-dir={folder}\"`",
             )),
             (true, Shape::Files(_) | Shape::Devices(_)) => Some((
                 "`vm.share` shares folders, and there are devices or files below `vm`",

@@ -113,7 +113,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME=REGEX", requires = "command")]
     pub(crate) more: Vec<String>,
 
-    /// The same for a number of which less is better. Numbers of `--more` precede it.
+    /// Like `--more`, for a number where less is better. These numbers follow those of `--more`.
     #[arg(long, value_name = "NAME=REGEX", requires = "command")]
     pub(crate) less: Vec<String>,
 

@@ -620,7 +620,7 @@ impl Results {
         Ok(content)
     }
 
-    /// Why the sides differ. Undecided and equal results have no reasons; `iodyno explain` prints their times.
+    /// Why the sides differ. Undecided and equal results are left out: `iodyno explain` prints their times.
     fn explanation(&self, store: &SqliteStore) -> Result<Option<Explanation>, Failure> {
         let Some(CompareResult::Compared(comparison)) = &self.judged else {
             return Ok(None);

@@ -21,7 +21,7 @@ struct Zones {
     wraps: bool,
 }
 
-/// Place of a direction in arrays of three. `None`: a sync or a file operation, which has no offset.
+/// The index of a direction in arrays for reads, writes and trims. `None`: a sync or a file operation has no offset.
 fn place(direction: Direction) -> Option<usize> {
     match direction {
         Direction::Read | Direction::Write | Direction::Trim => Some(direction as usize),

@@ -140,8 +140,8 @@ fn timed<'a>(
 }
 
 /// [`Costs::waits_for`], not yet divided by the ops. A write waits for reads where the device or the page cache needs
-/// the rest of a block first; a buffered one waits for writes only if it is synchronous. A command waits for requests of
-/// the kinds that it or its children caused.
+/// the rest of a block first; a buffered one waits for writes only if it is synchronous. A command waits for
+/// requests of the kinds that it or its children caused.
 fn waits_for(workload: &Workload, clones: &[&CloneResult]) -> [f64; 4] {
     let mut waits = [0.0; 4];
     let results = clones

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Makes a guest with a server of its disk on a host on which so many boots are too slow. Returns the error or the
+/// Makes a guest and the server of its disk on a host where this many boots are too slow. Returns the error or the
 /// notes, and what was started, in order.
 fn boot(silent: u32) -> (Result<Vec<String>, String>, Vec<String>) {
     let world = World::new();

@@ -12,8 +12,8 @@ const AFTER_KILL: Duration = Duration::from_secs(5);
 /// The most processes that are named in a note.
 const NAMED: usize = 5;
 
-/// Kills the processes that were started by commands in a folder below `folder`, except those in a session of their own,
-/// such as daemons. Returns notes on both.
+/// Kills the processes that commands started in a folder below `folder`, except daemons, which have a session of their
+/// own. Returns notes on both.
 pub(super) fn kill_processes(folder: &Path) -> Vec<String> {
     let roots = Roots::host();
     let below = format!("{}/", folder.display());

@@ -46,7 +46,8 @@ impl OrphanFolder {
         self.at.join(&self.name)
     }
 
-    /// Kills what its commands left running, and removes it, unless it belongs to another trial. `false`: there was no folder. This blocks on storage that hangs.
+    /// Kills the processes that its commands left running, and removes it, unless it belongs to another trial. `false`:
+    /// there was no folder. This blocks on storage that hangs.
     ///
     /// # Errors
     /// The reason why it remains.

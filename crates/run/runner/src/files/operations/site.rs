@@ -339,9 +339,8 @@ impl Site {
         ))
     }
 
-    /// Runs the commands for it, kills processes that commands left running, and removes the trial's own folder with
-    /// everything in it, once. Returns errors of commands, and warnings about what remains. `stop`: the requests of the
-    /// user.
+    /// Runs the clean-up commands, kills processes that commands left running, and removes the trial's own folder with
+    /// everything in it, once. Returns errors of commands, and warnings about what remains. `stop`: the user's requests.
     pub(crate) fn tear_down(
         &mut self,
         stop: &dyn Fn() -> StopRequest,

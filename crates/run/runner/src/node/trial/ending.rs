@@ -68,8 +68,8 @@ impl Remains {
 }
 
 impl Trial<'_> {
-    /// Removes the trial's temporary files. If that gets stuck, the part is sent without waiting for it. Returns why the
-    /// commands for it failed.
+    /// Runs the clean-up commands and removes the trial's temporary files. If that gets stuck, the part is sent without
+    /// waiting for it. Returns why a command failed.
     fn clean_up(
         &mut self,
         part: &mut Part,
@@ -170,7 +170,7 @@ impl Trial<'_> {
         })
     }
 
-    /// Removes the trial's temporary files. Returns the step, and why the commands for it failed.
+    /// Runs the clean-up commands and removes the trial's temporary files. Returns the step, and why a command failed.
     fn tear_down(&mut self, origin: u64) -> (Option<StepTime>, Option<String>) {
         let closes = self.prepared.files.to_close() || self.prepared.shares.to_close();
         let clears = self.prepared.site.is_some();
